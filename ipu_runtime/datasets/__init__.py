@@ -1,0 +1,1 @@
+"""Packaged data sets; ORIGIN.md says where they come from."""

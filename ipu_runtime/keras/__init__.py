@@ -1,0 +1,1 @@
+"""The Keras side of the emulated API."""

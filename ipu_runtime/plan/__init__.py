@@ -1,0 +1,1 @@
+"""The device as arithmetic: nothing in here knows TensorFlow."""

@@ -1,0 +1,104 @@
+"""A model as the plan sees it: layer calls in topological order, with their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Shape = tuple[int, ...]
+"""A tensor's shape without the batch dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpec:
+    """One layer call as a preset or a Keras model states it."""
+
+    name: str
+    kind: str
+    """Keras class name, for example `Conv2D`; `Input` for an input."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Constructor arguments under Keras' own names."""
+    inputs: tuple[str, ...] = ()
+    """Names of the layers whose outputs it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A variable of a layer."""
+
+    name: str
+    shape: Shape
+    trainable: bool = True
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer call with everything that follows from its shapes."""
+
+    spec: LayerSpec
+    input_shapes: tuple[Shape, ...]
+    output_shape: Shape
+    weights: tuple[Weight, ...] = ()
+    flops: int = 0
+    """Multiply-adds times two, forward, for one sample."""
+
+    @property
+    def name(self) -> str:
+        """Name of the layer call, unique in the model."""
+        return self.spec.name
+
+    @property
+    def kind(self) -> str:
+        """Keras class name."""
+        return self.spec.kind
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the layers whose outputs it takes."""
+        return self.spec.inputs
+
+    @property
+    def parameters(self) -> int:
+        """Number of trainable and other weight values."""
+        return sum(weight.size for weight in self.weights)
+
+    @property
+    def output_size(self) -> int:
+        """Values of one sample's output."""
+        size = 1
+        for extent in self.output_shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The layers of a model, inputs first, each after what it needs."""
+
+    layers: tuple[Layer, ...]
+    outputs: tuple[str, ...]
+    dtype: str = "float32"
+
+    @property
+    def input_layers(self) -> tuple[Layer, ...]:
+        """The `Input` layers; they have no stage of their own."""
+        return tuple(layer for layer in self.layers if layer.kind == "Input")
+
+    @property
+    def stage_layers(self) -> tuple[Layer, ...]:
+        """The layers that can be assigned to a pipeline stage, in order."""
+        return tuple(layer for layer in self.layers if layer.kind != "Input")
+
+    @property
+    def parameters(self) -> int:
+        """Number of weight values of the whole model."""
+        return sum(layer.parameters for layer in self.layers)

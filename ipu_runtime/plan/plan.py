@@ -1,0 +1,196 @@
+"""What the workbench can say about an experiment before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipu_runtime.plan.model_spec import ModelSpec
+from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.schedule import Recomputation, Schedule, ScheduleKind
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineRequest:
+    """How a model is cut into stages."""
+
+    stage_of_layer: tuple[int, ...]
+    """Stage of every layer of `ModelSpec.stage_layers`."""
+    schedule: ScheduleKind = ScheduleKind.GROUPED
+    recomputation: Recomputation = Recomputation.OFF
+    device_mapping: tuple[int, ...] = ()
+    """IPU of every stage; empty means one IPU per stage, in order."""
+    offload_activations: bool = False
+
+    @property
+    def stages(self) -> int:
+        """Number of stages that the highest assigned index implies."""
+        return max(self.stage_of_layer, default=-1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest:
+    """Everything that a plan depends on; no data, no TensorFlow."""
+
+    model: ModelSpec
+    batch_size: int
+    batches: int
+    """Batches of one epoch, over all replicas."""
+    epochs: int = 1
+    label_values: int = 1
+    """Values of one sample's target that are streamed with it."""
+    steps_per_execution: int = 1
+    gradient_accumulation: int = 1
+    optimizer: str = "sgd"
+    training: bool = True
+    ipus: int = 1
+    """IPUs of the device, shared out among replicas."""
+    system: str = "M2000"
+    """Name of a system in the hardware table."""
+    pipeline: PipelineRequest | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """IPUConfig fields that differ from their default, by dotted path."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPlan:
+    """Modelled cost of one layer call on one micro-batch."""
+
+    name: str
+    kind: str
+    output_shape: tuple[int, ...]
+    parameters: int
+    stage: int
+    forward_us: float
+    backward_us: float
+    update_us: float
+    forward_cycles: Mapping[str, float]
+    """Parts of the forward time: compute, exchange, sync."""
+    backward_cycles: Mapping[str, float]
+    memory_bytes: int
+    """Weights, optimizer state and kept activations of one micro-batch."""
+    crossing_bytes: int
+    """Bytes that a cut right after this layer would send to the next stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagePlan:
+    """Modelled cost of one pipeline stage; a plain model has one stage."""
+
+    index: int
+    ipu: int
+    layers: tuple[str, ...]
+    forward_us: float
+    backward_us: float
+    recompute_us: float
+    update_us: float
+    fifo_depth: int
+    stash_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class IpuMemory:
+    """Modelled memory of one IPU of a replica."""
+
+    ipu: int
+    by_category: Mapping[str, int]
+    """weights, optimizer, accumulators, stash, activations, temporaries, code, io."""
+    used_bytes: int
+    capacity_bytes: int
+    fullest_tile_bytes: int
+    tile_capacity_bytes: int
+    tile_bytes: tuple[int, ...] = ()
+    """Modelled bytes of every tile, fullest first."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest tile has room."""
+        return self.fullest_tile_bytes <= self.tile_capacity_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Modelled time of one step (micro-batch) on one replica, in its parts."""
+
+    compute_us: float
+    exchange_us: float
+    sync_us: float
+    """Superstep overhead: counted supersteps times their fixed cost."""
+    links_us: float
+    """Copies between IPUs and the all-reduce over replicas."""
+    bubble_us: float
+    """Time that IPUs of a pipeline wait for each other."""
+    update_us: float
+    infeed_us: float
+    launch_us: float
+    """The host's share of starting an execution, per step."""
+
+    @property
+    def host_us(self) -> float:
+        """Time in which the host is waited for."""
+        return self.infeed_us + self.launch_us
+
+    @property
+    def total_us(self) -> float:
+        """Sum of all parts."""
+        return (
+            self.compute_us
+            + self.exchange_us
+            + self.sync_us
+            + self.links_us
+            + self.bubble_us
+            + self.update_us
+            + self.host_us
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The modelled effect of an experiment on the device."""
+
+    request: PlanRequest
+    problems: tuple[Problem, ...]
+    replicas: int = 0
+    ipus: int = 0
+    """IPUs that are reserved, idle ones included."""
+    ipus_per_replica: int = 1
+    layers: tuple[LayerPlan, ...] = ()
+    stages: tuple[StagePlan, ...] = ()
+    memory: tuple[IpuMemory, ...] = ()
+    schedule: Schedule | None = None
+    """The pipeline's schedule; None for a model that is not pipelined."""
+    step: StepTime | None = None
+    steps_per_epoch: int = 0
+    """Steps of one replica."""
+    steps_per_execution: int = 0
+    """After lowering it to what the epoch has."""
+    executions_per_epoch: int = 0
+    updates_per_epoch: int = 0
+    batches_dropped: int = 0
+    bubble_fraction: float = 0.0
+    compile_s: float = 0.0
+    constants: Mapping[str, float] = field(default_factory=dict)
+    """The constants behind the figures, by name."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run can start on the modelled device."""
+        return all(item.severity is Severity.WARNING for item in self.problems)
+
+    @property
+    def ipu_step_us(self) -> float:
+        """Modelled time of one step on one replica."""
+        return self.step.total_us if self.step else 0.0
+
+    @property
+    def ipu_us_per_batch(self) -> float:
+        """Modelled time per batch of data, over all replicas."""
+        return self.ipu_step_us / self.replicas if self.replicas else 0.0
+
+    @property
+    def samples_per_second(self) -> float:
+        """Modelled throughput."""
+        if not self.ipu_us_per_batch:
+            return 0.0
+        return self.request.batch_size * 1e6 / self.ipu_us_per_batch

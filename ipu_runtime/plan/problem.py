@@ -1,0 +1,38 @@
+"""What is wrong with a configuration, said once for every place that shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Severity(Enum):
+    """How much a problem matters."""
+
+    ERROR = "error"
+    """The run cannot start."""
+    NO_FIT = "does not fit"
+    """The run could start, but the modelled device has no room for it."""
+    WARNING = "warning"
+    """The run starts, and does something the user may not expect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason why a configuration cannot run, or runs differently than hoped."""
+
+    where: str
+    """Dotted path of the field, for example `pipeline.schedule`."""
+    problem: str
+    """What is wrong, with the value that is wrong."""
+    hint: str = ""
+    """What would be valid, or what to try."""
+    severity: Severity = Severity.ERROR
+    exception: str = "ValueError"
+    """Name of the exception that the real runtime raises for it."""
+    suggestion: object = None
+    """A value for `where` that would be valid, so that one key can take it."""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.problem}" if self.where else self.problem
+        return f"{text}; {self.hint}" if self.hint else text

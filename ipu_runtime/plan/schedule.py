@@ -1,0 +1,78 @@
+"""Schedules as plain lists of actions: drawn, timed and executed from one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Phase(Enum):
+    """What a stage does with a micro-batch."""
+
+    FORWARD = "F"
+    BACKWARD = "B"
+    RECOMPUTE = "R"
+    WEIGHT_GRADIENT = "W"
+    """Only in what-if schedules that split the backward pass."""
+
+
+class ScheduleKind(Enum):
+    """The schedules of the IPU, and the what-if ones that it does not have."""
+
+    GROUPED = "Grouped"
+    INTERLEAVED = "Interleaved"
+    SEQUENTIAL = "Sequential"
+    GPIPE = "GPipe"
+    ONE_F_ONE_B = "1F1B"
+    INTERLEAVED_ONE_F_ONE_B = "Interleaved 1F1B"
+    ZERO_BUBBLE_H1 = "ZB-H1"
+
+    @property
+    def on_ipu(self) -> bool:
+        """Whether the IPU offers this schedule."""
+        return self in (
+            ScheduleKind.GROUPED,
+            ScheduleKind.INTERLEAVED,
+            ScheduleKind.SEQUENTIAL,
+        )
+
+
+class Recomputation(Enum):
+    """Whether and how forward activations are computed again."""
+
+    OFF = "off"
+    THEN_BACKPROPAGATE = "RecomputeThenBackpropagate"
+    WITH_BACKPROPAGATE = "RecomputeAndBackpropagateInterleaved"
+
+
+class Action(NamedTuple):
+    """One task: a stage does something with a micro-batch."""
+
+    stage: int
+    phase: Phase
+    micro_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """One pipeline run: what every IPU does, slot by slot, until the weight update."""
+
+    kind: ScheduleKind
+    training: bool
+    stages: int
+    micro_batches: int
+    recomputation: Recomputation
+    slots: tuple[tuple[Action, ...], ...]
+    """Actions of each slot; order inside a slot carries no meaning but R after F."""
+    program_steps: tuple[tuple[int, ...], ...]
+    """Slot indices that run between two synchronisations of all IPUs."""
+    fifo_depth: tuple[int, ...]
+    """Micro-batches that wait between forward and backward, per stage."""
+    device_mapping: tuple[int, ...]
+    """IPU of every stage."""
+
+    @property
+    def ipus(self) -> int:
+        """IPUs that have a stage or lie below one that has."""
+        return max(self.device_mapping) + 1

@@ -1,0 +1,1 @@
+"""The experiment workbench: presets, runs, commands and screens."""

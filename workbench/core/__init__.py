@@ -1,0 +1,1 @@
+"""Experiments without any way of showing them."""

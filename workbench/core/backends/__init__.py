@@ -1,0 +1,1 @@
+"""The ways in which an experiment can be executed."""
