@@ -171,8 +171,8 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "execution.steps_per_execution",
         Kind.STEPS,
         1,
-        'Steps that one program run does (an estimator\'s iterations per loop); "epoch" '
-        "means all of an epoch.",
+        "Steps of one program run (an estimator's iterations per loop); epoch "
+        "means a whole epoch.",
         (_TIME,),
         minimum=1,
     ),
