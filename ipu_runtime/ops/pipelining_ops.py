@@ -1,0 +1,80 @@
+"""Schedules, recomputation modes and stage options: `ipu.ops.pipelining_ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from typing import Any
+
+from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
+
+
+class PipelineSchedule(IntEnum):
+    """In which order the stages of a pipeline work."""
+
+    Grouped = 0
+    Interleaved = 1
+    Sequential = 2
+
+    @property
+    def kind(self) -> ScheduleKind:
+        """The same schedule as the plan names it."""
+        return ScheduleKind(self.name)
+
+
+class RecomputationMode(Enum):
+    """How activations are computed again when `allow_recompute` is set."""
+
+    Auto = 0
+    RecomputeThenBackpropagate = 1
+    RecomputeAndBackpropagateInterleaved = 2
+
+
+def resolve_recomputation(
+    allow_recompute: bool, mode: RecomputationMode | None, schedule: PipelineSchedule
+) -> Recomputation:
+    """Return what a pipeline really does; the device raises for the other pairs."""
+    if not allow_recompute:
+        return Recomputation.OFF
+    if mode is None or mode is RecomputationMode.Auto:
+        if schedule is PipelineSchedule.Sequential:
+            return Recomputation.WITH_BACKPROPAGATE
+        return Recomputation.THEN_BACKPROPAGATE
+    return Recomputation(mode.name)
+
+
+class PipelineStageOptions:
+    """Poplar options of one stage; they override those of the `IPUConfig`."""
+
+    def __init__(
+        self,
+        convolution_options: Mapping[str, str] | None = None,
+        matmul_options: Mapping[str, str] | None = None,
+        slice_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.convolution_options = _checked("convolution_options", convolution_options)
+        self.matmul_options = _checked("matmul_options", matmul_options)
+        self.slice_options = _checked("slice_options", slice_options)
+
+
+def _checked(name: str, options: Mapping[str, str] | None) -> dict[str, str]:
+    if options is None:
+        return {}
+    if not isinstance(options, dict):
+        raise TypeError(
+            f"PipelineStageOptions {name} must be a dict, not {options!r} "
+            f"({type(options).__name__})."
+        )
+    return options
+
+
+_IN_PIPELINE_OP = ("OptimizerFunctionOutput", "pipeline", "recomputation_checkpoint")
+
+
+def __getattr__(name: str) -> Any:
+    # `pipeline` needs TensorFlow, the enums do not.
+    if name in _IN_PIPELINE_OP:
+        from ipu_runtime.ops import pipeline_op
+
+        return getattr(pipeline_op, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
