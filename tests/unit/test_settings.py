@@ -1,0 +1,70 @@
+"""Settings: environment over file over default, and never fatal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.core.locations import config_directory, data_directory
+from workbench.core.settings import load_settings
+
+
+def test_environment_overrules_file_and_file_overrules_default(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('theme = "nord"\nascii = true\n[keys]\nrun = "f9"\n')
+
+    settings = load_settings(path, {"IPU_WORKBENCH_THEME": "gruvbox"})
+
+    assert settings["theme"] == "gruvbox"
+    assert settings["ascii"] is True
+    assert settings["animations"] is True
+    assert settings.keys == {"run": "f9"}
+    assert settings.sources["theme"] == "IPU_WORKBENCH_THEME"
+    assert settings.sources["ascii"] == str(path)
+    assert settings.sources["animations"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("thme = 'x'", "unknown setting; did you mean theme?"),
+        ("ascii = 3", "3 is not valid; use true or false"),
+        ("theme = true", "True is not valid; use text"),
+        ("theme =", "cannot be read"),
+        ("keys = 1", "keys: must be a table"),
+    ],
+)
+def test_what_is_wrong_is_ignored_and_said(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+
+    settings = load_settings(path, {})
+
+    assert settings["theme"] == ""
+    (problem,) = settings.problems
+    assert message in str(problem)
+    assert str(path) in str(problem)
+
+
+def test_a_wrong_environment_variable_is_named(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path / "none", {"IPU_WORKBENCH_ASCII": "maybe"})
+
+    assert settings["ascii"] is False
+    assert "IPU_WORKBENCH_ASCII: 'maybe' is not valid" in str(settings.problems[0])
+
+
+def test_one_variable_moves_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", "/somewhere")
+    assert data_directory() == config_directory() == Path("/somewhere")
+
+
+def test_relative_xdg_directories_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("IPU_WORKBENCH_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/h")
+    monkeypatch.setenv("XDG_DATA_HOME", "rel")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/c")
+    assert data_directory() == Path("/h/.local/share/ipu-workbench")
+    assert config_directory() == Path("/c/ipu-workbench")

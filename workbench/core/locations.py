@@ -1,0 +1,48 @@
+"""Where files of the user live, decided in one place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_APP = "ipu-workbench"
+
+
+def _base(xdg_variable: str, fallback: str) -> Path:
+    home = os.environ.get("IPU_WORKBENCH_HOME")
+    if home:
+        return Path(home).expanduser().absolute()
+    xdg = os.environ.get(xdg_variable, "")
+    # The XDG specification says that a relative path is to be ignored.
+    root = Path(xdg) if os.path.isabs(xdg) else Path.home() / fallback
+    return root / _APP
+
+
+def data_directory() -> Path:
+    """Return the directory of everything that runs leave behind."""
+    return _base("XDG_DATA_HOME", ".local/share")
+
+
+def config_directory() -> Path:
+    """Return the directory of what the user has set up."""
+    return _base("XDG_CONFIG_HOME", ".config")
+
+
+def runs_directory() -> Path:
+    """Return the directory that holds one directory per run."""
+    return data_directory() / "runs"
+
+
+def sweeps_directory() -> Path:
+    """Return the directory that holds one directory per sweep."""
+    return data_directory() / "sweeps"
+
+
+def user_presets_directory() -> Path:
+    """Return the directory of presets that the user has saved."""
+    return config_directory() / "presets"
+
+
+def settings_file() -> Path:
+    """Return the file of the user's settings; it need not exist."""
+    return config_directory() / "settings.toml"

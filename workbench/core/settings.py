@@ -1,0 +1,133 @@
+"""How the user likes the workbench: settings file, overruled by the environment."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ipu_runtime.plan.field import Field, Kind, nearest
+from ipu_runtime.plan.problem import Problem, Severity
+from workbench.core.locations import settings_file
+
+SETTINGS_FIELDS: tuple[Field, ...] = (
+    Field("theme", Kind.TEXT, "", "Colours of the app; empty means its default."),
+    Field("ascii", Kind.BOOL, False, "Whether to avoid braille and box characters."),
+    Field("animations", Kind.BOOL, True, "Whether the app moves things smoothly."),
+)
+
+_BOOLS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_TYPES: dict[Kind, tuple[type, ...]] = {
+    Kind.BOOL: (bool,),
+    Kind.INT: (int,),
+    Kind.FLOAT: (int, float),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Every setting with its value, and where the value comes from."""
+
+    values: Mapping[str, Any]
+    sources: Mapping[str, str]
+    """`default`, the settings file's path or the environment variable's name."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys of actions by the action's id, from the table `[keys]`."""
+    problems: tuple[Problem, ...] = ()
+    """What was ignored, and why; settings never keep the workbench from starting."""
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable that overrules a setting."""
+    return f"IPU_WORKBENCH_{name.upper()}"
+
+
+def load_settings(
+    path: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Read the settings: environment, then file, then default."""
+    path = path or settings_file()
+    environment = os.environ if environment is None else environment
+    problems: list[Problem] = []
+    tables = _read_file(path, problems)
+    keys = _read_keys(tables.pop("keys", {}), path, problems)
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for setting in SETTINGS_FIELDS:
+        values[setting.name], sources[setting.name] = setting.default, "default"
+        candidates = [(str(path), tables.pop(setting.name, None))]
+        variable = variable_of(setting.name)
+        if variable in environment:
+            candidates.append((variable, _parse(setting, environment[variable])))
+        for source, value in candidates:
+            if value is None:
+                continue
+            if _suits(setting, value):
+                values[setting.name], sources[setting.name] = value, source
+            else:
+                problems.append(_wrong_value(setting, value, source))
+    for name in tables:
+        guess = nearest(name, [setting.name for setting in SETTINGS_FIELDS])
+        hint = f"did you mean {guess}?" if guess else ""
+        problems.append(_ignored(f"{path}: {name}", "unknown setting", hint))
+    return Settings(values, sources, keys, tuple(problems))
+
+
+def _read_file(path: Path, problems: list[Problem]) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        problems.append(_ignored(str(path), f"cannot be read: {error}"))
+        return {}
+
+
+def _read_keys(table: Any, path: Path, problems: list[Problem]) -> dict[str, str]:
+    if not isinstance(table, dict):
+        problems.append(_ignored(f"{path}: keys", "must be a table"))
+        return {}
+    wrong = [name for name, key in table.items() if not isinstance(key, str)]
+    for name in wrong:
+        problems.append(_ignored(f"{path}: keys.{name}", "must be text"))
+    return {name: key for name, key in table.items() if name not in wrong}
+
+
+def _parse(setting: Field, text: str) -> Any:
+    if setting.kind is Kind.BOOL:
+        return _BOOLS.get(text.strip().lower(), text)
+    if setting.kind in (Kind.INT, Kind.FLOAT):
+        try:
+            return int(text) if setting.kind is Kind.INT else float(text)
+        except ValueError:
+            return text
+    return text
+
+
+def _suits(setting: Field, value: Any) -> bool:
+    if isinstance(value, bool) != (setting.kind is Kind.BOOL):
+        return False
+    if not isinstance(value, _TYPES.get(setting.kind, (str,))):
+        return False
+    if setting.choices and value not in setting.choices:
+        return False
+    if not isinstance(value, int | float):
+        return True
+    low, high = setting.minimum, setting.maximum
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _wrong_value(setting: Field, value: Any, source: str) -> Problem:
+    wanted = ", ".join(setting.choices) if setting.choices else setting.kind.value
+    where = source if source.startswith("IPU_") else f"{source}: {setting.name}"
+    return _ignored(where, f"{value!r} is not valid", f"use {wanted}")
+
+
+def _ignored(where: str, problem: str, hint: str = "") -> Problem:
+    return Problem(where, problem, hint, Severity.WARNING)
