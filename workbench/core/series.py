@@ -46,7 +46,7 @@ class RunSeries:
 
 
 class SeriesBuilder:
-    """Grows the curves of a run event by event, so that a live run costs no rereading."""
+    """Grows the curves of a run event by event: a live run costs no rereading."""
 
     def __init__(self) -> None:
         self._steps: dict[str, tuple[list[float], list[float]]] = _empty()
