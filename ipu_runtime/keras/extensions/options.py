@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
+
 LayerCall = tuple[tuple[str, int], ...]
 """A layer call: (layer name, index of the call) from the outermost model inwards.
 
@@ -14,22 +16,8 @@ the first call of `conv` inside the second call of the nested model `block`.
 """
 
 
-class AccumulationMethod(Enum):
-    """How the gradients of the micro-batches of one update are put together.
-
-    The public `GradientAccumulationReductionMethod` has the same values.
-    """
-
-    SUM = 0
-    MEAN = 1
-    RUNNING_MEAN = 2
-
-
-class MetricReduction(Enum):
-    """How the replicas' metrics become one value.
-
-    The public `ReplicatedMetricReductionMethod` has the same values.
-    """
+class ReplicatedMetricReductionMethod(Enum):
+    """How the replicas' metrics become one value; NONE takes the last replica's."""
 
     NONE = 1
     LIST = 2
@@ -45,7 +33,9 @@ class ModelOptions:
     """`gradient_accumulation_steps_per_replica` of a model that is not pipelined."""
     accumulation_kwargs: dict[str, Any] = field(default_factory=dict)
     """Further arguments of the gradient accumulation optimizer."""
-    accumulation_method: AccumulationMethod = AccumulationMethod.SUM
+    accumulation_method: GradientAccumulationReductionMethod = (
+        GradientAccumulationReductionMethod.SUM
+    )
     """One value for both kinds of accumulation: the last setter wins."""
     pipeline_accumulation: int | None = None
     """`gradient_accumulation_steps_per_replica` of a pipelined model."""
@@ -53,7 +43,9 @@ class ModelOptions:
     accumulate_outfeed: bool = False
     pipelining_kwargs: dict[str, Any] = field(default_factory=dict)
     """`pipeline_schedule`, `recomputation_mode`, `offload_activations`, ..."""
-    metric_reduction: MetricReduction = MetricReduction.NONE
+    metric_reduction: ReplicatedMetricReductionMethod = (
+        ReplicatedMetricReductionMethod.NONE
+    )
     asynchronous_callbacks: bool = False
     infeed_kwargs: dict[str, Any] = field(default_factory=dict)
     outfeed_kwargs: dict[str, Any] = field(default_factory=dict)
