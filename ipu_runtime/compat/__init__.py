@@ -1,0 +1,1 @@
+"""What scripts for older TensorFlow and Keras find under the names they know."""

@@ -1,0 +1,7 @@
+"""`keras.optimizer_v2.optimizer_v2`: the base class is Keras 3's own."""
+
+from __future__ import annotations
+
+import keras
+
+OptimizerV2 = keras.optimizers.Optimizer

@@ -1,0 +1,1 @@
+"""Part of the dotted name of `gen_ipu_ops`."""
