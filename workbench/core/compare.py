@@ -1,0 +1,142 @@
+"""Runs side by side: what was set differently, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.events import EpochEnded
+from workbench.core.field_differences import FieldDifference, differing_fields
+from workbench.core.run_store import StoredRun
+from workbench.core.series import RunSeries
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One number of every compared run."""
+
+    name: str
+    """Words for people; `key` is for programs."""
+    key: str
+    values: tuple[float | None, ...]
+    best_index: int | None
+    """Which run is best, if one can be; None when all are equal or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Several runs side by side."""
+
+    runs: tuple[StoredRun, ...]
+    fields: tuple[FieldDifference, ...]
+    metrics: tuple[MetricRow, ...]
+    series: tuple[RunSeries, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    series: RunSeries
+    seconds: float | None
+
+
+_Reading = Callable[[_Outcome], float | None]
+_Choice = Callable[[Iterable[float]], float]
+
+_READINGS: tuple[tuple[str, str, _Choice, _Reading], ...] = (
+    ("loss, best", "loss_best", min, lambda o: _best(o, "loss", min)),
+    ("loss, last", "loss_last", min, lambda o: _last(o, "loss")),
+    ("accuracy, best", "accuracy_best", max, lambda o: _best(o, "accuracy", max)),
+    ("accuracy, last", "accuracy_last", max, lambda o: _last(o, "accuracy")),
+    ("test loss", "test_loss", min, lambda o: _test(o, "loss")),
+    ("test accuracy", "test_accuracy", max, lambda o: _test(o, "accuracy")),
+    (
+        "step time, measured, ms",
+        "host_step_ms",
+        min,
+        lambda o: _last(o, "host_step_ms"),
+    ),
+    ("step time, modelled, µs", "ipu_step_us", min, lambda o: _last(o, "ipu_step_us")),
+    ("training time, measured, s", "seconds", min, lambda o: o.seconds),
+    ("epochs done", "epochs", max, lambda o: _epochs(o)),
+)
+
+
+def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
+    """Put runs side by side, in the order given."""
+    outcomes = [_outcome(run) for run in runs]
+    metrics = []
+    for name, key, choose, read in _READINGS:
+        values = tuple(read(outcome) for outcome in outcomes)
+        if any(value is not None for value in values):
+            best = None if key == "epochs" else _best_index(values, choose)
+            metrics.append(MetricRow(name, key, values, best))
+    return Comparison(
+        tuple(runs),
+        differing_fields([run.tables for run in runs]),
+        tuple(metrics),
+        tuple(outcome.series for outcome in outcomes),
+    )
+
+
+def outcome_of(run: StoredRun) -> dict[str, float]:
+    """Return the known numbers of one run by key, as a sweep ranks them."""
+    outcome = _outcome(run)
+    read_values = {key: read(outcome) for _, key, _, read in _READINGS}
+    return {key: value for key, value in read_values.items() if value is not None}
+
+
+def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as one object."""
+    return {
+        "event": "comparison",
+        "runs": [
+            {"run_id": run.run_id, "preset": run.preset, "status": run.status.value}
+            for run in comparison.runs
+        ],
+        "fields": [
+            {"path": item.path, "values": list(item.values)}
+            for item in comparison.fields
+        ],
+        "metrics": {row.key: list(row.values) for row in comparison.metrics},
+        "curves": [
+            {
+                metric: {"epochs": list(curve.xs), "values": list(curve.ys)}
+                for metric, curve in series.epochs.items()
+            }
+            for series in comparison.series
+        ],
+    }
+
+
+def _outcome(run: StoredRun) -> _Outcome:
+    events = run.events()
+    times = [event.seconds for event in events if isinstance(event, EpochEnded)]
+    return _Outcome(run.series(), sum(times) if times else None)
+
+
+def _best(outcome: _Outcome, metric: str, choose: _Choice) -> float | None:
+    curve = outcome.series.epochs.get(metric)
+    return curve.best(choose) if curve else None
+
+
+def _last(outcome: _Outcome, metric: str) -> float | None:
+    curve = outcome.series.epochs.get(metric) or outcome.series.steps.get(metric)
+    return curve.last if curve else None
+
+
+def _test(outcome: _Outcome, metric: str) -> float | None:
+    evaluation = outcome.series.evaluation
+    return getattr(evaluation, metric) if evaluation else None
+
+
+def _epochs(outcome: _Outcome) -> float | None:
+    curve = outcome.series.epochs.get("loss")
+    return float(len(curve.ys)) if curve else None
+
+
+def _best_index(values: Sequence[float | None], choose: _Choice) -> int | None:
+    numbers = [value for value in values if value is not None and value == value]
+    if len(numbers) < 2 or min(numbers) == max(numbers):
+        return None
+    return values.index(choose(numbers))
