@@ -1,0 +1,1 @@
+"""Pieces of self-contained HTML pages: no network, light, dark and print."""

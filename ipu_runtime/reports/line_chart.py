@@ -1,0 +1,110 @@
+"""Curves with axes, as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ipu_runtime.reports.axis import round_ticks
+from ipu_runtime.reports.markup import Html, tag
+
+_WIDTH, _HEIGHT = 920, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 14, 10, 40
+_MOST_TOOLTIPS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class PlottedLine:
+    """One curve; points that are not numbers leave a gap."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    colour: int = 0
+    dots: bool = False
+    """Whether to mark the points, each with its values as a tooltip."""
+
+
+def line_chart(
+    lines: Sequence[PlottedLine], x_title: str, y_title: str, zero: bool = False
+) -> Html:
+    """Return curves over a common pair of axes."""
+    points = [p for line in lines for p in line.points if p[1] - p[1] == 0]
+    if not points:
+        return tag("p", "No points.", class_="faint")
+    x_low, x_high = _range([x for x, _ in points])
+    y_low, y_high = _range([y for _, y in points])
+    y_low = min(y_low, 0.0) if zero else y_low
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = (x - x_low) / (x_high - x_low)
+        up = (y - y_low) / (y_high - y_low)
+        return (
+            _LEFT + across * (_WIDTH - _LEFT - _RIGHT),
+            _HEIGHT - _BOTTOM - up * (_HEIGHT - _TOP - _BOTTOM),
+        )
+
+    shapes: list[Html] = []
+    for tick in round_ticks(y_low, y_high, 5):
+        _, y = place(x_low, tick)
+        shapes.append(_rule(_LEFT, _WIDTH - _RIGHT, y, y, "grid"))
+        shapes.append(_text(f"{tick:g}", _LEFT - 8, y + 4, "end"))
+    for tick in round_ticks(x_low, x_high, 8):
+        x, _ = place(tick, y_low)
+        shapes.append(_rule(x, x, _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM + 4, "axis"))
+        shapes.append(_text(f"{tick:g}", x, _HEIGHT - _BOTTOM + 18, "middle"))
+    base = _HEIGHT - _BOTTOM
+    shapes.append(_rule(_LEFT, _WIDTH - _RIGHT, base, base, "axis"))
+    shapes.append(_text(x_title, (_LEFT + _WIDTH) / 2, _HEIGHT - 4, "middle"))
+    for line in lines:
+        colour = line.colour % 8
+        for run in _unbroken(line.points):
+            path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*p) for p in run))
+            shapes.append(tag("polyline", points=path, class_=f"line s{colour}"))
+        stride = 1 if line.dots else max(1, len(line.points) // _MOST_TOOLTIPS)
+        for point in line.points[::stride]:
+            if point[1] - point[1] != 0:
+                continue
+            x, y = place(*point)
+            hint = f"{line.name}: {point[1]:.6g} at {x_title} {point[0]:.4g}"
+            shapes.append(
+                tag(
+                    "circle",
+                    tag("title", hint),
+                    cx=f"{x:.1f}",
+                    cy=f"{y:.1f}",
+                    r=3.5 if line.dots else 6,
+                    class_=f"f{colour}",
+                    opacity=None if line.dots else 0,
+                )
+            )
+    box = f"0 0 {_WIDTH} {_HEIGHT}"
+    return tag("svg", *shapes, viewBox=box, role="img", aria_label=y_title)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    if low == high:
+        margin = abs(low) * 0.1 or 1.0
+        return low - margin, high + margin
+    return low, high
+
+
+def _unbroken(
+    points: Sequence[tuple[float, float]],
+) -> list[list[tuple[float, float]]]:
+    runs: list[list[tuple[float, float]]] = [[]]
+    for point in points:
+        if point[1] - point[1] == 0:
+            runs[-1].append(point)
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if len(run) > 1]
+
+
+def _rule(x1: float, x2: float, y1: float, y2: float, style: str) -> Html:
+    places = {"x1": x1, "x2": x2, "y1": y1, "y2": y2}
+    return tag("line", **{k: f"{v:.1f}" for k, v in places.items()}, class_=style)
+
+
+def _text(text: str, x: float, y: float, anchor: str) -> Html:
+    return tag("text", text, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)

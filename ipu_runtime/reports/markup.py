@@ -1,0 +1,64 @@
+"""HTML that cannot be broken by what is put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+
+class Html(str):
+    """Text that is HTML already; everything else is escaped."""
+
+    __slots__ = ()
+
+
+def html(value: object) -> Html:
+    """Return a value as HTML, escaped unless it is HTML."""
+    if isinstance(value, Html):
+        return value
+    # Control characters have no place in HTML, escaped or not.
+    text = "".join(c if c >= " " or c in "\n\t" else "�" for c in str(value))
+    return Html(escape(text, quote=True))
+
+
+def tag(name: str, *content: object, **attributes: object) -> Html:
+    """Return an element; `class_` and `stroke_width` become `class`, `stroke-width`."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inner = "".join(html(item) for item in content)
+    return Html(f"<{name}{written}>{inner}</{name}>")
+
+
+def joined(parts: Iterable[object]) -> Html:
+    """Return parts one after the other."""
+    return Html("".join(html(part) for part in parts))
+
+
+def table(
+    head: Sequence[object], rows: Iterable[Sequence[object]], caption: str = ""
+) -> Html:
+    """Return a table; numbers stand at the right edge of their column."""
+    body = joined(
+        tag(
+            "tr",
+            *(tag("td", cell, class_="n" if _numeric(cell) else None) for cell in row),
+        )
+        for row in rows
+    )
+    heading = tag("thead", tag("tr", *(tag("th", cell) for cell in head)))
+    title = tag("caption", caption) if caption else ""
+    written = tag("table", title, heading, tag("tbody", body))
+    return tag("div", written, class_="wide")
+
+
+def section(title: str, *content: object) -> Html:
+    """Return a part of the page under its heading."""
+    return tag("section", tag("h2", title), *content)
+
+
+def _numeric(cell: object) -> bool:
+    text = str(cell)
+    return isinstance(cell, int | float) or text[:1].isdigit() or text[:2] == "-1"
