@@ -95,13 +95,16 @@ def overlap_offsets(
     kind: ScheduleKind, device_mapping: Sequence[int], training: bool
 ) -> tuple[int, ...]:
     """Return the steps at which micro-batches start within one turn of the path."""
+    hops = len(device_mapping) * (2 if training else 1)
+    if kind is ScheduleKind.GROUPED:
+        return tuple(range(hops))
+    if kind is ScheduleKind.SEQUENTIAL:
+        return (0,)
+    if len(set(device_mapping)) == len(device_mapping):
+        return tuple(range(0, hops, 2 if training else 1))
     path = np.asarray(device_mapping, dtype=np.int64)
     if training:
         path = np.concatenate([path, path[::-1]])
-    if kind is ScheduleKind.GROUPED:
-        return tuple(range(len(path)))
-    if kind is ScheduleKind.SEQUENTIAL:
-        return (0,)
     offsets, rotations = [0], [path]
     for offset in range(1, len(path)):
         rotation = np.roll(path, -offset)
@@ -115,8 +118,6 @@ def overlap_length(
     kind: ScheduleKind, device_mapping: Sequence[int], training: bool
 ) -> int:
     """Return the number of which the count of micro-batches must be a multiple."""
-    if kind is ScheduleKind.GROUPED:
-        return len(device_mapping) * (2 if training else 1)
     return len(overlap_offsets(kind, device_mapping, training))
 
 

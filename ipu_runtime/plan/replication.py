@@ -1,0 +1,30 @@
+"""How many IPUs a copy of the model takes, and how many copies a device holds."""
+
+from __future__ import annotations
+
+from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+
+
+def shard_count(pipeline: PipelineRequest | None) -> int:
+    """Return how many IPUs one replica needs, before rounding up."""
+    if pipeline is None:
+        return 1
+    if pipeline.device_mapping:
+        return max(max(pipeline.device_mapping) + 1, 1)
+    return max(pipeline.stages, 1)
+
+
+def ipus_per_replica(pipeline: PipelineRequest | None) -> int:
+    """Return how many IPUs one replica reserves: a power of two."""
+    return 1 << (shard_count(pipeline) - 1).bit_length()
+
+
+def replica_count(request: PlanRequest) -> int:
+    """Return how many replicas the device holds; 0 when not even one."""
+    return max(request.ipus, 0) // ipus_per_replica(request.pipeline)
+
+
+def steps_per_replica(request: PlanRequest) -> int:
+    """Return the steps that each replica runs per epoch."""
+    replicas = replica_count(request)
+    return max(request.batches, 0) // replicas if replicas else 0

@@ -1,0 +1,41 @@
+"""Everything that the device or its runtime would refuse, found before it runs."""
+
+from __future__ import annotations
+
+from ipu_runtime.plan.count_rules import check_ipus, check_micro_batches, check_steps
+from ipu_runtime.plan.field import nearest
+from ipu_runtime.plan.hardware import find_system, systems
+from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.stage_rules import check_stages
+
+
+def check_request(request: PlanRequest) -> tuple[Problem, ...]:
+    """Return all problems of a request, with the exceptions of the real runtime."""
+    problems: list[Problem] = []
+    if request.batch_size < 1:
+        problems.append(
+            Problem(
+                "data.batch_size",
+                f"{request.batch_size} is not a positive whole number",
+                "1 or more",
+                suggestion=1,
+            )
+        )
+    system = find_system(request.system)
+    if system is None:
+        names = [known.name for known in systems()]
+        guess = nearest(request.system, names)
+        problems.append(
+            Problem(
+                "execution.system",
+                f"unknown system {request.system!r}",
+                f"one of {', '.join(names)}",
+                suggestion=guess or names[0],
+            )
+        )
+    problems += check_ipus(request, system.ipus if system else max(request.ipus, 1))
+    problems += check_stages(request)
+    problems += check_micro_batches(request)
+    problems += check_steps(request)
+    return tuple(problems)
