@@ -1,0 +1,204 @@
+"""The modelled hardware: a table of data that users can add to."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class IpuType:
+    """One generation of the chip."""
+
+    name: str
+    title: str
+    version: str
+    """Poplar's target name: ipu1, ipu2 or ipu21."""
+    tiles: int
+    clock_hz: float
+    tile_bytes: int
+    fp16_tflops: float
+    fp32_tflops: float
+    macs_fp16_partials_fp16: int
+    """Multiply-adds per tile and cycle of the matrix unit."""
+    macs_fp16_partials_fp32: int
+    macs_fp32: int
+    host_gb_s: float
+    """From the host to one IPU, each way."""
+    machine_host_gb_s: float
+    """From the host to all IPUs of one machine together."""
+    remote_gb_s: float
+    """Streaming memory of one machine."""
+    confidence: str
+    origin: str
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of all tiles."""
+        return self.tiles * self.tile_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """IPUs that are sold together."""
+
+    name: str
+    ipu: IpuType
+    ipus: int
+    ipus_per_machine: int
+    fabric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number of the cost model, with what it rests on."""
+
+    value: float
+    unit: str
+    confidence: str
+    """H read in a source, M derived, L a modelling choice."""
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSize:
+    """Bytes of code of one class of operations."""
+
+    state: int
+    exchange: int
+    control: int
+    vertex_bytes_per_tile: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerCost:
+    """What a weight update costs per variable."""
+
+    passes: int
+    supersteps: int
+    slots: int
+    """State values per weight value."""
+    confidence: str
+    reductions: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class HardwareTable:
+    """All of hardware.toml; compared by identity, so that it can be a key."""
+
+    ipus: Mapping[str, IpuType]
+    systems: Mapping[str, System]
+    constants: Mapping[str, Constant]
+    code: Mapping[str, CodeSize]
+    optimizers: Mapping[str, OptimizerCost]
+
+    @functools.cached_property
+    def values(self) -> Mapping[str, float]:
+        """The constants' values by name."""
+        return {name: constant.value for name, constant in self.constants.items()}
+
+    def system(self, name: str) -> System | None:
+        """Find a system by its name, whatever its case, blanks and hyphens."""
+        wanted = _folded(name)
+        for system in self.systems.values():
+            if _folded(system.name) == wanted:
+                return system
+        return None
+
+
+class HardwareFileError(ValueError):
+    """A hardware file that cannot be read; the message says where and why."""
+
+
+def find_system(name: str, path: str = "") -> System | None:
+    """Find a system in the table, with the additions of the file at `path`."""
+    return load_table(path).system(name)
+
+
+def systems(path: str = "") -> tuple[System, ...]:
+    """List the systems of the table."""
+    return tuple(load_table(path).systems.values())
+
+
+@functools.lru_cache(maxsize=8)
+def load_table(path: str = "") -> HardwareTable:
+    """Read the packaged table and merge the file at `path` into it."""
+    packaged = resources.files("ipu_runtime.plan").joinpath("hardware.toml")
+    merged = tomllib.loads(packaged.read_text(encoding="utf-8"))
+    if path:
+        try:
+            added = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise HardwareFileError(f"{path}: {error}") from error
+        merged = _merge(merged, added, path)
+    ipus = _entries(merged, "ipus", IpuType, path)
+    found = {}
+    for name, entry in merged["systems"].items():
+        kind = entry.get("ipu")
+        if kind not in ipus:
+            raise HardwareFileError(
+                f"{path}: systems.{name}.ipu: {kind!r} is not one of {sorted(ipus)}"
+            )
+        found[name] = _make(
+            System, {**entry, "name": name, "ipu": ipus[kind]}, f"systems.{name}", path
+        )
+    return HardwareTable(
+        ipus=ipus,
+        systems=found,
+        constants=_entries(merged, "constants", Constant, path),
+        code=_entries(merged, "code", CodeSize, path),
+        optimizers=_entries(merged, "optimizers", OptimizerCost, path),
+    )
+
+
+def _folded(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
+
+
+def _merge(base: dict[str, Any], added: dict[str, Any], path: str) -> dict[str, Any]:
+    merged = {section: dict(entries) for section, entries in base.items()}
+    for section, entries in added.items():
+        if section not in merged or not isinstance(entries, dict):
+            raise HardwareFileError(
+                f"{path}: {section}: not a table of this file, use one of "
+                f"{', '.join(merged)}"
+            )
+        for name, entry in entries.items():
+            if not isinstance(entry, dict):
+                raise HardwareFileError(f"{path}: {section}.{name}: must be a table")
+            # A new chip may state only what differs from the one it is like.
+            like = entry.get("like", name)
+            known = merged[section].get(like, {})
+            changes = {key: value for key, value in entry.items() if key != "like"}
+            merged[section][name] = {**known, **changes}
+    return merged
+
+
+def _entries(tables: dict[str, Any], section: str, kind: type, path: str) -> Any:
+    made = {}
+    for name, entry in tables[section].items():
+        named = {**entry, "name": name} if kind is IpuType else entry
+        made[name] = _make(kind, named, f"{section}.{name}", path)
+    return made
+
+
+def _make(kind: type, entry: Mapping[str, Any], where: str, path: str) -> Any:
+    known = {field.name: str(field.type) for field in fields(kind)}
+    for key, value in entry.items():
+        if key not in known:
+            raise HardwareFileError(f"{path}: {where}.{key}: unknown entry")
+        if known[key] in ("int", "float") and (
+            isinstance(value, bool) or not isinstance(value, int | float) or value < 0
+        ):
+            raise HardwareFileError(
+                f"{path}: {where}.{key}: must be a number, not {value!r}"
+            )
+    try:
+        return kind(**entry)
+    except TypeError as error:
+        raise HardwareFileError(f"{path}: {where}: {error}") from error

@@ -1,0 +1,1 @@
+"""The layer kinds that can be planned, one file per family."""

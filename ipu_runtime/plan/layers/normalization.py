@@ -1,0 +1,154 @@
+"""Batch and layer normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_runtime.plan.layers.kind import (
+    Kept,
+    LayerKind,
+    Settings,
+    Shaped,
+    ShapeError,
+    size_of,
+)
+from ipu_runtime.plan.layers.setting import (
+    Setting,
+    SettingError,
+    axes,
+    number,
+    share,
+    truth,
+    whole_number,
+)
+from ipu_runtime.plan.model_spec import Layer, Shape, Weight
+from ipu_runtime.plan.op_costs import ADD, NORM, NORM_GRADIENT, Costing, OpCost
+
+
+def _extents(shape: Shape, wanted: tuple[int, ...]) -> Shape:
+    """Return the extents of axes that are counted with the batch as axis 0."""
+    extents = []
+    for axis in wanted:
+        at = axis + len(shape) if axis < 0 else axis - 1
+        if not 0 <= at < len(shape):
+            raise ShapeError(f"{axis} is not an axis of {list(shape)}", "axis")
+        extents.append(shape[at])
+    return tuple(extents)
+
+
+def _weights(settings: Settings, shape: Shape) -> list[Weight]:
+    weights = []
+    if settings["scale"]:
+        weights.append(Weight("gamma", shape))
+    if settings["center"]:
+        weights.append(Weight("beta", shape))
+    return weights
+
+
+def _batch_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
+    channels = _extents(inputs[0], (settings["axis"],))
+    weights = _weights(settings, channels)
+    weights.append(Weight("moving_mean", channels, trainable=False))
+    weights.append(Weight("moving_variance", channels, trainable=False))
+    return Shaped(inputs[0], tuple(weights))
+
+
+def _layer_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
+    extents = _extents(inputs[0], settings["axis"])
+    return Shaped(inputs[0], tuple(_weights(settings, extents)))
+
+
+def _results(layer: Layer, batch: int) -> int:
+    """Count the means that one pass yields: per channel, or per row."""
+    if layer.kind == "BatchNormalization":
+        axis = BATCH_NORMALIZATION.complete(layer.spec.settings)["axis"]
+        return size_of(_extents(layer.output_shape, (axis,)))
+    axis = LAYER_NORMALIZATION.complete(layer.spec.settings)["axis"]
+    return batch * layer.output_size // size_of(_extents(layer.output_shape, axis))
+
+
+def norm_ops(
+    name: str,
+    total: int,
+    results: int,
+    passes: int,
+    reductions: int,
+    supersteps: int,
+    cost: Costing,
+    *,
+    backward: bool,
+) -> OpCost:
+    """Cost a normalisation as passes and reductions, which count as one op."""
+    kind = NORM_GRADIENT if backward else NORM
+    walked = cost.passes(name, total, kind, count=passes)
+    reduced = cost.reduction(name, total, results)
+    return OpCost(
+        name,
+        walked.compute + reductions * reduced.compute,
+        reductions * reduced.exchange,
+        supersteps,
+        "norm",
+        (total, results),
+    )
+
+
+def _forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
+    total = batch * layer.output_size
+    if not cost.training and layer.kind == "BatchNormalization":
+        return [cost.passes("scale and shift", total, ADD)]
+    # Stable statistics subtract the mean before they square: one pass more.
+    extra = int(cost.stable_norms)
+    results = _results(layer, batch)
+    name = "normalise"
+    return [
+        norm_ops(name, total, results, 3 + extra, 2, 7 + extra, cost, backward=False)
+    ]
+
+
+def _backward(
+    layer: Layer, batch: int, cost: Costing, input_gradient: bool
+) -> list[OpCost]:
+    total, results = batch * layer.output_size, _results(layer, batch)
+    return [
+        norm_ops("normalise gradient", total, results, 4, 3, 9, cost, backward=True)
+    ]
+
+
+def _keeps_input(layer: Layer) -> Kept:
+    return Kept(input=True)
+
+
+def _one_axis(value: Any) -> int:
+    """Read one axis, also from a list of one as Keras stores it."""
+    if isinstance(value, list | tuple):
+        if len(value) != 1:
+            raise SettingError("must be one axis")
+        value = value[0]
+    return whole_number(value)
+
+
+_COMMON = {
+    "epsilon": Setting(number, 0.001),
+    "center": Setting(truth, True),
+    "scale": Setting(truth, True),
+}
+BATCH_NORMALIZATION = LayerKind(
+    "BatchNormalization",
+    "Mean and variance of every channel over the batch become 0 and 1.",
+    {"axis": Setting(_one_axis, -1), "momentum": Setting(share, 0.99), **_COMMON},
+    _batch_shape,
+    _forward,
+    _backward,
+    _keeps_input,
+    folds_into=("Conv2D", "DepthwiseConv2D"),
+)
+LAYER_NORMALIZATION = LayerKind(
+    "LayerNormalization",
+    "Mean and variance of every sample's row become 0 and 1.",
+    {"axis": Setting(axes, (-1,)), **_COMMON},
+    _layer_shape,
+    _forward,
+    _backward,
+    _keeps_input,
+)
+KINDS = (BATCH_NORMALIZATION, LAYER_NORMALIZATION)
