@@ -1,0 +1,168 @@
+"""Checkpoints: everything that a run needs to go on as if it had never stopped.
+
+A checkpoint is an `.npz` file of plain arrays, written beside its place and renamed,
+so that a run that is killed leaves the one before it whole.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.core.event_json import plain
+from workbench.core.record_files import RecordError, explained, replace_file
+
+Array = npt.NDArray[Any]
+
+_FORMAT = 1
+_KEPT = 2
+_NAME = re.compile(r"epoch-(\d{6})\.npz")
+_WEIGHT, _OPTIMIZER = "weight", "optimizer"
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    zipfile.BadZipFile,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """The state of a run at the end of an epoch."""
+
+    epoch: int
+    """Epochs that are done."""
+    weights: tuple[Array, ...]
+    optimizer: tuple[Array, ...]
+    """Variables of the optimizer, its step counter and learning rate among them."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """What else the backend needs, as JSON values."""
+    metrics: tuple[Mapping[str, Any], ...] = ()
+    """What the epochs so far have ended with."""
+
+
+def save(directory: Path, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint and remove those that are no longer needed."""
+    about = {
+        "format": _FORMAT,
+        "epoch": checkpoint.epoch,
+        "weights": len(checkpoint.weights),
+        "optimizer": len(checkpoint.optimizer),
+        "extra": checkpoint.extra,
+        "metrics": checkpoint.metrics,
+    }
+    arrays = {
+        "about": np.frombuffer(json.dumps(plain(about)).encode(), dtype=np.uint8),
+        **_numbered(_WEIGHT, checkpoint.weights),
+        **_numbered(_OPTIMIZER, checkpoint.optimizer),
+    }
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    with explained(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"epoch-{checkpoint.epoch:06}.npz"
+    replace_file(path, content.getvalue())
+    for older in _by_age(directory)[_KEPT:]:
+        older.unlink(missing_ok=True)
+    return path
+
+
+def load(path: Path) -> Checkpoint:
+    """Read a checkpoint; damaged ones are refused, never half read."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            about = json.loads(bytes(arrays["about"]))
+            return Checkpoint(
+                epoch=int(about["epoch"]),
+                weights=_all(arrays, _WEIGHT, about["weights"]),
+                optimizer=_all(arrays, _OPTIMIZER, about["optimizer"]),
+                extra=dict(about["extra"]),
+                metrics=tuple(about["metrics"]),
+            )
+    except _UNREADABLE as error:
+        raise RecordError(f"{path} is not a readable checkpoint: {error}") from error
+
+
+def latest(directory: Path) -> Path | None:
+    """Return the newest checkpoint that can be read; None if there is none."""
+    for path in _by_age(directory):
+        try:
+            load(path)
+        except RecordError:
+            continue
+        return path
+    return None
+
+
+def first_epoch_after(path: Path | None) -> int:
+    """Return the epoch with which a run goes on from a checkpoint."""
+    return 1 if path is None else load(path).epoch + 1
+
+
+def keras_state(model: Any) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """Return the values of a compiled Keras model and of its optimizer."""
+    values = (item.numpy() for item in _variables(model))
+    optimizer = (item.numpy() for item in model.optimizer.variables)
+    return tuple(map(np.asarray, values)), tuple(map(np.asarray, optimizer))
+
+
+def restore_keras(model: Any, checkpoint: Checkpoint) -> None:
+    """Put a checkpoint's values into a compiled Keras model of the same shape."""
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    for what, variables, values in (
+        ("weights", _variables(model), checkpoint.weights),
+        ("optimizer values", model.optimizer.variables, checkpoint.optimizer),
+    ):
+        _check(what, [variable.shape for variable in variables], values)
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+
+def _variables(model: Any) -> list[Any]:
+    # The states of random generators are among those that are not trained.
+    return [*model.trainable_variables, *model.non_trainable_variables]
+
+
+def _check(what: str, wanted: Sequence[Any], held: Sequence[Array]) -> None:
+    shapes = [tuple(shape) for shape in wanted]
+    held_shapes = [item.shape for item in held]
+    if shapes == held_shapes:
+        return
+    if len(shapes) != len(held_shapes):
+        reason = f"it holds {len(held_shapes)} arrays, the model has {len(shapes)}"
+    else:
+        place = next(
+            i
+            for i, pair in enumerate(zip(shapes, held_shapes, strict=True))
+            if pair[0] != pair[1]
+        )
+        reason = f"array {place} is {held_shapes[place]}, the model's {shapes[place]}"
+    raise RecordError(f"the checkpoint's {what} do not fit the model: {reason}")
+
+
+def _numbered(prefix: str, arrays: Sequence[Array]) -> dict[str, Array]:
+    return {f"{prefix}{i:05}": np.asarray(item) for i, item in enumerate(arrays)}
+
+
+def _all(arrays: Any, prefix: str, count: int) -> tuple[Array, ...]:
+    return tuple(arrays[f"{prefix}{index:05}"] for index in range(count))
+
+
+def _by_age(directory: Path) -> list[Path]:
+    """Return the checkpoints, newest first; anything else is left alone."""
+    if not directory.is_dir():
+        return []
+    named = [path for path in directory.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(named, key=lambda path: path.name, reverse=True)
