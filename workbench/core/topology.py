@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipu_runtime.plan.replication import ipus_per_replica, replica_count
+from ipu_runtime.plan.plan import PipelineRequest
+from ipu_runtime.plan.replication import ipus_per_replica, shard_count
 from workbench.core.experiment_spec import ExperimentSpec
 
 
@@ -16,25 +17,22 @@ class Topology:
     """IPUs of the first TensorFlow device; 0 on the CPU."""
     shards: int
     """IPUs that one copy of the model uses."""
+    ipus_per_replica: int
+    """IPUs that one copy of the model reserves."""
     replicas: int
     """Copies of the model; 1 on the CPU, 0 if there are not IPUs enough for one."""
-
-    @property
-    def ipus_per_replica(self) -> int:
-        """IPUs that one copy reserves."""
-        return ipus_per_replica(self.shards)
 
 
 def topology(spec: ExperimentSpec) -> Topology:
     """Return the IPUs and replicas of an experiment."""
     if spec.execution.api == "cpu":
-        return Topology(ipus=0, shards=1, replicas=1)
-    shards = 1
+        return Topology(ipus=0, shards=1, ipus_per_replica=1, replicas=1)
+    ipus, cut = selected_ipus(spec), None
     if spec.pipeline.stages:
-        mapping = spec.pipeline.device_mapping or spec.pipeline.stages
-        shards = max(mapping) + 1
-    ipus = selected_ipus(spec)
-    return Topology(ipus, shards, replica_count(ipus, shards))
+        mapping = spec.pipeline.device_mapping
+        cut = PipelineRequest(spec.pipeline.stages, device_mapping=mapping)
+    reserved = ipus_per_replica(cut)
+    return Topology(ipus, shard_count(cut), reserved, ipus // reserved)
 
 
 def selected_ipus(spec: ExperimentSpec) -> int:
