@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELD
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
-from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.resolved_model import resolved
@@ -42,6 +41,9 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
 
 def plan_experiment(spec: ExperimentSpec) -> Plan:
     """Return the modelled effect of an experiment; on the CPU, as if on one IPU."""
+    # Late, because a list of presets needs requests at most, and no cost model.
+    from ipu_runtime.plan.planner import make_plan
+
     return make_plan(plan_request(spec))
 
 

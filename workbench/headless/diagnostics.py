@@ -1,0 +1,30 @@
+"""Commentary on standard error: what is going on, and what is wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from ipu_runtime.plan.problem import Problem, Severity
+
+
+class UsageError(Exception):
+    """The command line or the preset is wrong; main reports it and exits with 2."""
+
+    def __init__(self, problems: Iterable[Problem], file: str = "") -> None:
+        self.problems, self.file = tuple(problems), file
+        super().__init__("; ".join(str(problem) for problem in self.problems))
+
+
+def say(text: str) -> None:
+    """Tell something that is not a result."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def report_problems(problems: Iterable[Problem], file: str = "") -> None:
+    """Print every problem on its own line, with the file it is in."""
+    for problem in problems:
+        prefix = f"{file}: " if file else ""
+        mark = "warning: " if problem.severity is Severity.WARNING else ""
+        say(f"{mark}{prefix}{problem}")

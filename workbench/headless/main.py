@@ -1,0 +1,104 @@
+"""The command line: which commands there are, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from workbench.core.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
+from workbench.core.record_files import RecordError
+from workbench.headless.diagnostics import UsageError, report_problems, say
+from workbench.headless.exit_codes import ExitCode
+
+COMMANDS = {
+    "presets": "workbench.headless.presets_command",
+    "plan": "workbench.headless.plan_command",
+    "balance": "workbench.headless.balance_command",
+    "run": "workbench.headless.run_command",
+    "sweep": "workbench.headless.sweep_command",
+    "runs": "workbench.headless.runs_command",
+    "export": "workbench.headless.export_command",
+    "report": "workbench.headless.report_command",
+    "exec": "workbench.headless.exec_command",
+    "serve": "workbench.headless.serve_command",
+}
+"""Every command and the module with its `add_parser(subparsers)`."""
+
+
+def main(
+    argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+) -> int:
+    """Run a command, or the app when there is none; return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    environment = {} if environment is None else environment
+    try:
+        args = _parser(arguments).parse_args(arguments)
+        args.environment = environment
+        if args.command is None:
+            return _without_command(args)
+        code = int(args.run(args))
+        sys.stdout.flush()
+    except UsageError as error:
+        report_problems(error.problems, error.file)
+        return ExitCode.USAGE
+    except PresetError as error:
+        report_problems([error.as_problem()])
+        return ExitCode.USAGE
+    except RecordError as error:
+        say(str(error))
+        return ExitCode.FAILED
+    except KeyboardInterrupt:
+        say("interrupted")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has enough; nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    return code
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ipu-workbench",
+        description="Experiments on an emulated Graphcore IPU. Without a command, "
+        "opens the terminal app.",
+    )
+    version = importlib.metadata.version("ipu-workbench")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version}")
+    parser.add_argument("--theme", metavar="NAME", help="colours of the app")
+    parser.add_argument(
+        "--ascii",
+        action="store_true",
+        help="avoid braille and box characters in the app",
+    )
+    subparsers = parser.add_subparsers(
+        dest="command", metavar="COMMAND", title="commands"
+    )
+    for name in _commands_to_load(arguments):
+        importlib.import_module(COMMANDS[name]).add_parser(subparsers)
+    return parser
+
+
+def _commands_to_load(arguments: Sequence[str]) -> list[str]:
+    """Load one command's module where one is named: the start must be quick."""
+    first = arguments[0] if arguments else ""
+    chosen = [first] if first in COMMANDS else list(COMMANDS)
+    return [name for name in chosen if importlib.util.find_spec(COMMANDS[name])]
+
+
+def _without_command(args: argparse.Namespace) -> int:
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        # Late, because no command needs Textual.
+        from workbench.ui.app import run_app
+
+        return int(run_app(theme=args.theme, ascii_only=args.ascii) or ExitCode.DONE)
+    say(
+        "this is not a terminal, so the app cannot open: running "
+        f"{DEFAULT_HEADLESS_PRESET} headless instead"
+    )
+    return main(["run", DEFAULT_HEADLESS_PRESET], args.environment)

@@ -1,0 +1,47 @@
+"""Results on standard output: lines, tables, and one JSON object per line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench.core.event_json import to_line
+
+
+def print_line(text: str = "") -> None:
+    """Print one line of a result."""
+    sys.stdout.write(f"{text}\n")
+
+
+def print_json(row: Mapping[str, Any]) -> None:
+    """Print one object on a line of its own, at once."""
+    sys.stdout.write(to_line(row))
+    sys.stdout.flush()
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print aligned columns; numbers to the right, texts to the left."""
+    cells = [[_shown(cell) for cell in row] for row in rows]
+    widths = [
+        max([len(heading), *(len(row[column]) for row in cells)])
+        for column, heading in enumerate(headings)
+    ]
+    numeric = [
+        bool(rows) and all(isinstance(row[column], int | float | None) for row in rows)
+        for column in range(len(headings))
+    ]
+    for line in ([*headings], *cells):
+        padded = [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        print_line("  ".join(padded).rstrip())
+
+
+def _shown(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.4g}"
+    return str(cell)
