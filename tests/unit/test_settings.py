@@ -29,8 +29,8 @@ def test_environment_overrules_file_and_file_overrules_default(tmp_path: Path) -
     ("text", "message"),
     [
         ("thme = 'x'", "unknown setting; did you mean theme?"),
-        ("ascii = 3", "3 is not valid; use true or false"),
-        ("theme = true", "True is not valid; use text"),
+        ("ascii = 3", "3 is not true or false"),
+        ("theme = true", "true is not text"),
         ("theme =", "cannot be read"),
         ("keys = 1", "keys: must be a table"),
     ],
@@ -53,7 +53,9 @@ def test_a_wrong_environment_variable_is_named(tmp_path: Path) -> None:
     settings = load_settings(tmp_path / "none", {"IPU_WORKBENCH_ASCII": "maybe"})
 
     assert settings["ascii"] is False
-    assert "IPU_WORKBENCH_ASCII: 'maybe' is not valid" in str(settings.problems[0])
+    assert 'IPU_WORKBENCH_ASCII: "maybe" is not true or false' in str(
+        settings.problems[0]
+    )
 
 
 def test_one_variable_moves_everything(monkeypatch: pytest.MonkeyPatch) -> None:

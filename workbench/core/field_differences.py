@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELDS
-from workbench.core.experiment_fields import EXPERIMENT_FIELDS
+from workbench.core.overrides import FIELD_OF_PATH
 
 _DESCRIPTIVE = ("experiment.title", "experiment.teaches", "experiment.source")
 _ABSENT = object()
@@ -39,24 +38,17 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def field_defaults() -> dict[str, Any]:
-    """Return the default of every declared setting by its dotted path."""
-    defaults = {item.path: item.default for item in EXPERIMENT_FIELDS}
-    return defaults | {f"ipu.{item.path}": item.default for item in IPU_CONFIG_FIELDS}
-
-
 def differing_fields(
     experiments: Sequence[Mapping[str, Any]],
 ) -> tuple[FieldDifference, ...]:
     """Return the settings that differ, a setting left out counting as its default."""
-    defaults = field_defaults()
     flat = [flatten(tables) for tables in experiments]
     paths = dict.fromkeys(path for table in flat for path in table)
     differences = []
     for path in paths:
         if path in _DESCRIPTIVE or path.startswith("experiment.figures"):
             continue
-        default = defaults.get(path, _ABSENT)
+        default = FIELD_OF_PATH[path].default if path in FIELD_OF_PATH else _ABSENT
         values = [table.get(path, default) for table in flat]
         if any(value != values[0] for value in values[1:]):
             shown = tuple(None if value is _ABSENT else value for value in values)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.field import Field, Kind, nearest
 from ipu_runtime.plan.problem import Problem, Severity
+from workbench.core.field_values import parse_value, read_value
 from workbench.core.locations import settings_file
 
 SETTINGS_FIELDS: tuple[Field, ...] = (
@@ -18,13 +19,6 @@ SETTINGS_FIELDS: tuple[Field, ...] = (
     Field("ascii", Kind.BOOL, False, "Whether to avoid braille and box characters."),
     Field("animations", Kind.BOOL, True, "Whether the app moves things smoothly."),
 )
-
-_BOOLS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-_TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.BOOL: (bool,),
-    Kind.INT: (int,),
-    Kind.FLOAT: (int, float),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +58,16 @@ def load_settings(
         candidates = [(str(path), tables.pop(setting.name, None))]
         variable = variable_of(setting.name)
         if variable in environment:
-            candidates.append((variable, _parse(setting, environment[variable])))
-        for source, value in candidates:
-            if value is None:
+            candidates.append((variable, parse_value(setting, environment[variable])))
+        for source, written in candidates:
+            if written is None:
                 continue
-            if _suits(setting, value):
-                values[setting.name], sources[setting.name] = value, source
+            where = source if source == variable else f"{source}: {setting.name}"
+            value, problem = read_value(setting, written, where)
+            if problem:
+                problems.append(replace(problem, severity=Severity.WARNING))
             else:
-                problems.append(_wrong_value(setting, value, source))
+                values[setting.name], sources[setting.name] = value, source
     for name in tables:
         guess = nearest(name, [setting.name for setting in SETTINGS_FIELDS])
         hint = f"did you mean {guess}?" if guess else ""
@@ -97,36 +93,6 @@ def _read_keys(table: Any, path: Path, problems: list[Problem]) -> dict[str, str
     for name in wrong:
         problems.append(_ignored(f"{path}: keys.{name}", "must be text"))
     return {name: key for name, key in table.items() if name not in wrong}
-
-
-def _parse(setting: Field, text: str) -> Any:
-    if setting.kind is Kind.BOOL:
-        return _BOOLS.get(text.strip().lower(), text)
-    if setting.kind in (Kind.INT, Kind.FLOAT):
-        try:
-            return int(text) if setting.kind is Kind.INT else float(text)
-        except ValueError:
-            return text
-    return text
-
-
-def _suits(setting: Field, value: Any) -> bool:
-    if isinstance(value, bool) != (setting.kind is Kind.BOOL):
-        return False
-    if not isinstance(value, _TYPES.get(setting.kind, (str,))):
-        return False
-    if setting.choices and value not in setting.choices:
-        return False
-    if not isinstance(value, int | float):
-        return True
-    low, high = setting.minimum, setting.maximum
-    return (low is None or value >= low) and (high is None or value <= high)
-
-
-def _wrong_value(setting: Field, value: Any, source: str) -> Problem:
-    wanted = ", ".join(setting.choices) if setting.choices else setting.kind.value
-    where = source if source.startswith("IPU_") else f"{source}: {setting.name}"
-    return _ignored(where, f"{value!r} is not valid", f"use {wanted}")
 
 
 def _ignored(where: str, problem: str, hint: str = "") -> Problem:
