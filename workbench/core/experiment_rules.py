@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from math import prod
 
 from ipu_runtime.config import config_from_fields
 from ipu_runtime.config_checks import check_config
 from ipu_runtime.plan.problem import Problem, Severity
-from workbench.core.dataset_facts import DatasetError, DatasetFacts, dataset_facts
+from workbench.core.dataset_facts import DatasetError, dataset_facts
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.resolved_model import resolved
 from workbench.core.sample_counts import count
@@ -20,19 +20,37 @@ _LABELS_OF_LOSS = {
 }
 
 
-def check_experiment(spec: ExperimentSpec) -> list[Problem]:
-    """Return what contradicts in an experiment whose fields are valid one by one."""
-    problems = [
-        *_labels_and_loss(spec),
-        *_interface(spec),
-        *_estimator(spec),
-        *_ipu_config(spec),
-    ]
-    try:
-        facts = dataset_facts(spec.data.dataset)
-    except DatasetError as error:
-        return [*problems, Problem("data.dataset", error.problem, error.hint)]
-    return [*problems, *_samples(spec, facts), *_shapes(spec, facts)]
+_DATA_FIELDS = (
+    "data.dataset",
+    "data.batch_size",
+    "data.preparation",
+    "data.train_samples",
+    "data.test_samples",
+    "train.steps_per_epoch",
+    "train.evaluate",
+    "execution.api",
+    "execution.gradient_accumulation",
+    "pipeline.stages",
+    "pipeline.device_mapping",
+    "ipu.auto_select_ipus",
+)
+
+
+def check_experiment(
+    spec: ExperimentSpec, doubtful: Collection[str] = ()
+) -> list[Problem]:
+    """Return what contradicts in an experiment.
+
+    Args:
+        spec: The experiment, with defaults in place of values that are wrong.
+        doubtful: Paths of those fields: rules that look at them are left out, because
+            what they would say is not the user's doing.
+    """
+    problems: list[Problem] = []
+    for rule, fields in _RULES:
+        if not doubtful or not any(field in doubtful for field in fields):
+            problems += rule(spec)
+    return problems
 
 
 def _labels_and_loss(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -48,40 +66,40 @@ def _labels_and_loss(spec: ExperimentSpec) -> Iterator[Problem]:
         )
 
 
-def _interface(spec: ExperimentSpec) -> Iterator[Problem]:
-    api, data, pipeline = spec.execution.api, spec.data, spec.pipeline
-    if api == "cpu":
-        if pipeline.stages:
-            yield Problem(
-                "pipeline.stages",
-                "plain Keras on the CPU has no pipeline",
-                "leave the stages out, or use execution.api = ipu_strategy",
-                suggestion=[],
-            )
-        if spec.execution.gradient_accumulation > 1:
-            yield Problem(
-                "execution.gradient_accumulation",
-                f"{spec.execution.gradient_accumulation} is not available with "
-                "execution.api = cpu",
-                "use 1, or execution.api = ipu_strategy",
-                suggestion=1,
-            )
-    elif data.preparation == "none":
+def _cpu_pipeline(spec: ExperimentSpec) -> Iterator[Problem]:
+    if spec.execution.api == "cpu" and spec.pipeline.stages:
+        yield Problem(
+            "pipeline.stages",
+            "plain Keras on the CPU has no pipeline",
+            "leave the stages out, or use execution.api = ipu_strategy",
+            suggestion=[],
+        )
+
+
+def _cpu_accumulation(spec: ExperimentSpec) -> Iterator[Problem]:
+    accumulation = spec.execution.gradient_accumulation
+    if spec.execution.api == "cpu" and accumulation > 1:
+        yield Problem(
+            "execution.gradient_accumulation",
+            f"{accumulation} is not available with execution.api = cpu",
+            "use 1, or execution.api = ipu_strategy",
+            suggestion=1,
+        )
+
+
+def _partial_batches(spec: ExperimentSpec) -> Iterator[Problem]:
+    if spec.execution.api != "cpu" and spec.data.preparation == "none":
         yield Problem(
             "data.preparation",
             "none keeps a partial batch, which an IPU program cannot take",
             "valid on the IPU: trim, repeat or pad",
             suggestion="trim",
         )
-    if data.preparation == "repeat" and not spec.train.steps_per_epoch:
-        yield Problem(
-            "train.steps_per_epoch",
-            "is missing: repeated data have no end",
-            "say how many batches an epoch has, for example "
-            f"{_whole_batches(spec) or 1}",
-            suggestion=_whole_batches(spec) or 1,
-        )
-    if api == "ipu_strategy" and pipeline.offload_activations and not pipeline.stages:
+
+
+def _offloading(spec: ExperimentSpec) -> Iterator[Problem]:
+    pipeline = spec.pipeline
+    if pipeline.offload_activations and not pipeline.stages:
         yield Problem(
             "pipeline.offload_activations",
             "there is no pipeline whose activations could be offloaded",
@@ -91,7 +109,7 @@ def _interface(spec: ExperimentSpec) -> Iterator[Problem]:
         )
 
 
-def _estimator(spec: ExperimentSpec) -> Iterator[Problem]:
+def _estimator_stages(spec: ExperimentSpec) -> Iterator[Problem]:
     api, stages = spec.execution.api, spec.pipeline.stages
     if api == "ipu_estimator" and stages:
         yield Problem(
@@ -106,13 +124,20 @@ def _estimator(spec: ExperimentSpec) -> Iterator[Problem]:
             "ipu_pipeline_estimator needs the stage of every layer",
             "for example ipu-workbench balance PRESET --stages 2",
         )
-    if api in _ESTIMATORS and spec.data.preparation == "pad":
+
+
+def _estimator_padding(spec: ExperimentSpec) -> Iterator[Problem]:
+    if spec.execution.api in _ESTIMATORS and spec.data.preparation == "pad":
         yield Problem(
             "data.preparation",
             "pad needs sample weights, which the estimators here do not take",
             "use trim or repeat",
             suggestion="trim",
         )
+
+
+def _test_only(spec: ExperimentSpec) -> Iterator[Problem]:
+    api = spec.execution.api
     if spec.train.test_only:
         if api not in _ESTIMATORS:
             yield Problem(
@@ -134,6 +159,10 @@ def _estimator(spec: ExperimentSpec) -> Iterator[Problem]:
                 "use true",
                 suggestion=True,
             )
+
+
+def _model_directory(spec: ExperimentSpec) -> Iterator[Problem]:
+    api = spec.execution.api
     if spec.execution.model_dir and api not in _ESTIMATORS:
         yield Problem(
             "execution.model_dir",
@@ -166,7 +195,12 @@ def _ipu_config(spec: ExperimentSpec) -> Iterator[Problem]:
         )
 
 
-def _samples(spec: ExperimentSpec, facts: DatasetFacts) -> Iterator[Problem]:
+def _samples(spec: ExperimentSpec) -> Iterator[Problem]:
+    try:
+        facts = dataset_facts(spec.data.dataset)
+    except DatasetError as error:
+        yield Problem("data.dataset", error.problem, error.hint)
+        return
     for name, asked, available in (
         ("train_samples", spec.data.train_samples, facts.train_samples),
         ("test_samples", spec.data.test_samples, facts.test_samples),
@@ -180,15 +214,21 @@ def _samples(spec: ExperimentSpec, facts: DatasetFacts) -> Iterator[Problem]:
             )
     counts = count(spec)
     steps = spec.train.steps_per_epoch
-    if spec.data.preparation != "repeat" and steps:
-        available = _whole_batches(spec)
-        if steps > available:
-            yield Problem(
-                "train.steps_per_epoch",
-                f"{steps} batches are more than the {available} of the data",
-                f"use {available}, or data.preparation = repeat",
-                suggestion=available,
-            )
+    whole = counts.train.available // spec.data.batch_size
+    if spec.data.preparation == "repeat" and not steps:
+        yield Problem(
+            "train.steps_per_epoch",
+            "is missing: repeated data have no end",
+            f"say how many batches an epoch has, for example {max(whole, 1)}",
+            suggestion=max(whole, 1),
+        )
+    elif spec.data.preparation != "repeat" and steps > whole:
+        yield Problem(
+            "train.steps_per_epoch",
+            f"{steps} batches are more than the {whole} of the data",
+            f"use {whole}, or data.preparation = repeat",
+            suggestion=whole,
+        )
     for part, counted in (("train", counts.train), ("test", counts.test)):
         needed = part == "train" or spec.train.evaluate
         if needed and not counted.batches:
@@ -200,12 +240,12 @@ def _samples(spec: ExperimentSpec, facts: DatasetFacts) -> Iterator[Problem]:
             )
 
 
-def _whole_batches(spec: ExperimentSpec) -> int:
-    return count(spec).train.available // spec.data.batch_size
-
-
-def _shapes(spec: ExperimentSpec, facts: DatasetFacts) -> Iterator[Problem]:
+def _shapes(spec: ExperimentSpec) -> Iterator[Problem]:
     model, _ = resolved(spec.model)
+    try:
+        facts = dataset_facts(spec.data.dataset)
+    except DatasetError:
+        return
     if model is None:
         return
     if len(model.input_layers) != 1 or len(model.outputs) != 1:
@@ -242,3 +282,24 @@ def _shapes(spec: ExperimentSpec, facts: DatasetFacts) -> Iterator[Problem]:
 
 def _by_x(shape: tuple[int, ...]) -> str:
     return "x".join(str(extent) for extent in shape)
+
+
+_Rule = Callable[[ExperimentSpec], Iterator[Problem]]
+_RULES: tuple[tuple[_Rule, tuple[str, ...]], ...] = (
+    (_labels_and_loss, ("data.labels", "train.loss")),
+    (_cpu_pipeline, ("execution.api", "pipeline.stages")),
+    (_cpu_accumulation, ("execution.api", "execution.gradient_accumulation")),
+    (_partial_batches, ("execution.api", "data.preparation")),
+    (_offloading, ("pipeline.stages", "pipeline.offload_activations")),
+    (_estimator_stages, ("execution.api", "pipeline.stages")),
+    (_estimator_padding, ("execution.api", "data.preparation")),
+    (
+        _test_only,
+        ("execution.api", "execution.model_dir", "train.test_only", "train.evaluate"),
+    ),
+    (_model_directory, ("execution.api", "execution.model_dir")),
+    (_ipu_config, ("execution.api", "ipu")),
+    (_samples, _DATA_FIELDS),
+    (_shapes, ("data.dataset", "data.labels", "train.loss", "model.layers")),
+)
+"""Every rule with the fields that it looks at."""

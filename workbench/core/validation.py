@@ -33,9 +33,9 @@ _FIGURE_KEYS = ("epoch", "loss", "accuracy", "step_us", "seconds")
 
 
 def _by_section() -> dict[str, dict[str, Field]]:
-    sections: dict[str, dict[str, Field]] = {name: {} for name in SECTIONS}
+    sections: dict[str, dict[str, Field]] = {}
     for field in EXPERIMENT_FIELDS:
-        sections[field.group][field.name] = field
+        sections.setdefault(field.group, {})[field.name] = field
     return sections
 
 
@@ -49,111 +49,135 @@ def validate(
 
     Problems that are only warnings do not keep the experiment from being returned.
     """
-    problems: list[Problem] = []
-    spec = _read(tables, problems)
-    if spec is not None:
-        problems += check_experiment(spec)
-    if any(item.severity is Severity.ERROR for item in problems):
-        spec = None
+    reading = _Reading(tables)
+    spec = reading.read()
+    problems = [*reading.problems, *check_experiment(spec, reading.doubtful)]
     if file:
         problems = [replace(item, where=f"{file}: {item.where}") for item in problems]
-    return spec, tuple(problems)
+    wrong = any(item.severity is Severity.ERROR for item in problems)
+    return None if wrong else spec, tuple(problems)
 
 
-def _read(tables: Mapping[str, Any], problems: list[Problem]) -> ExperimentSpec | None:
-    for name in tables:
-        if name not in SECTIONS:
-            problems.append(unknown(name, SECTIONS, "section"))
-    sections = {}
-    for name in SECTIONS:
-        table = tables.get(name, {})
-        if not isinstance(table, Mapping):
-            problems.append(Problem(name, "must be a table", f"write it as [{name}]"))
-            table = {}
-        sections[name] = table
-    values = {name: _read_section(name, sections[name], problems) for name in _FIELDS}
-    if not values["experiment"]["title"]:
-        hint = "one line that says what the experiment is"
-        problems.append(Problem("experiment.title", "is missing", hint))
-    figures = _read_figures(sections["experiment"].get("figures", []), problems)
-    ipu = read_ipu(sections["ipu"], problems)
-    layers, layer_problems = read_layers(sections["model"])
-    problems += layer_problems
-    model = Model(**values["model"], layers=layers)
-    if not layer_problems:
-        problems += resolved(model)[1]
-    if any(item.severity is Severity.ERROR for item in problems):
-        return None
-    pipeline = values["pipeline"]
-    for name in ("stages", "device_mapping", "locked"):
-        pipeline[name] = tuple(pipeline[name])
-    return ExperimentSpec(
-        Experiment(**values["experiment"], figures=figures),
-        Data(**values["data"]),
-        model,
-        Train(**values["train"]),
-        Execution(**values["execution"]),
-        Pipeline(**pipeline),
-        ipu,
-    )
+class _Reading:
+    """Tables being read: a value that is wrong is noted and replaced by its default."""
 
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        self.tables = tables
+        self.problems: list[Problem] = []
+        self.doubtful: set[str] = set()
+        """Fields whose value the user did not mean."""
 
-def unknown(where: str, candidates: Any, what: str = "field") -> Problem:
-    """Return the problem of a misspelt key, with what was probably meant."""
-    name = where.rpartition(".")[2]
-    guess = nearest(name, candidates)
-    if guess:
-        return Problem(where, f"unknown {what}, did you mean {guess}?")
-    valid = f"valid: {', '.join(sorted(candidates))}"
-    return Problem(where, f"unknown {what}", valid)
+    def read(self) -> ExperimentSpec:
+        """Return the experiment, as far as it can be understood."""
+        for name in self.tables:
+            if name not in SECTIONS:
+                self._unknown(name, SECTIONS, "section")
+        experiment = self._fields("experiment")
+        if not experiment["title"]:
+            hint = "one line that says what the experiment is"
+            self.problems.append(Problem("experiment.title", "is missing", hint))
+        pipeline = self._fields("pipeline")
+        for name in ("stages", "device_mapping", "locked"):
+            pipeline[name] = tuple(pipeline[name])
+        return ExperimentSpec(
+            Experiment(**experiment, figures=self._figures()),
+            Data(**self._fields("data")),
+            self._model(),
+            Train(**self._fields("train")),
+            Execution(**self._fields("execution")),
+            Pipeline(**pipeline),
+            self._ipu(),
+        )
 
-
-def _read_section(
-    section: str, table: Mapping[str, Any], problems: list[Problem]
-) -> dict[str, Any]:
-    fields = _FIELDS[section]
-    if section == "ipu":
+    def _section(self, name: str) -> Mapping[str, Any]:
+        table = self.tables.get(name, {})
+        if isinstance(table, Mapping):
+            return table
+        self.problems.append(Problem(name, "must be a table", f"write it as [{name}]"))
+        self.doubtful.update(f"{name}.{key}" for key in _FIELDS.get(name, ()))
         return {}
-    extra = _EXTRA_KEYS.get(section, ())
-    for key in table:
-        if key not in fields and key not in extra:
-            problems.append(unknown(f"{section}.{key}", (*fields, *extra)))
-    values = {}
-    for name, field in fields.items():
-        if name not in table:
-            values[name] = field.default
-            continue
-        values[name], problem = read_value(field, table[name], field.path)
-        if problem:
-            problems.append(problem)
-    return values
+
+    def _fields(self, section: str) -> dict[str, Any]:
+        fields, table = _FIELDS[section], self._section(section)
+        extra = _EXTRA_KEYS.get(section, ())
+        for key in table:
+            if key not in fields and key not in extra:
+                self._unknown(f"{section}.{key}", (*fields, *extra))
+        values = {}
+        for name, field in fields.items():
+            if name not in table:
+                values[name] = field.default
+                continue
+            values[name], problem = read_value(field, table[name], field.path)
+            if problem:
+                values[name] = field.default
+                self.problems.append(problem)
+                self.doubtful.add(field.path)
+        return values
+
+    def _unknown(self, where: str, candidates: Any, what: str = "field") -> None:
+        group, _, name = where.rpartition(".")
+        guess = nearest(name, candidates)
+        if guess is None:
+            valid = f"valid: {', '.join(sorted(candidates))}"
+            self.problems.append(Problem(where, f"unknown {what}", valid))
+            return
+        text = f"unknown {what}, did you mean {guess}?"
+        self.problems.append(Problem(where, text))
+        meant = [f"{guess}.{key}" for key in _FIELDS.get(guess, ())]
+        self.doubtful.update([f"{group}.{guess}"] if group else [guess, *meant])
+
+    def _model(self) -> Model:
+        fields = self._fields("model")
+        layers, problems = read_layers(self._section("model"))
+        model = Model(**fields, layers=layers)
+        if not problems:
+            problems = resolved(model)[1]
+        if problems:
+            self.doubtful.add("model.layers")
+        self.problems += problems
+        return model
+
+    def _ipu(self) -> dict[str, Any]:
+        problems: list[Problem] = []
+        values = read_ipu(self._section("ipu"), problems)
+        for problem in problems:
+            if problem.severity is Severity.ERROR:
+                values.pop(problem.where.removeprefix("ipu."), None)
+                self.doubtful.update(("ipu", problem.where))
+        self.problems += problems
+        return values
+
+    def _figures(self) -> tuple[Figure, ...]:
+        entries = self._section("experiment").get("figures", [])
+        if not isinstance(entries, list):
+            hint = "write it as [[experiment.figures]]"
+            problem = Problem("experiment.figures", "must be a list of tables", hint)
+            self.problems.append(problem)
+            return ()
+        figures = []
+        for position, entry in enumerate(entries):
+            where = f"experiment.figures[{position}]"
+            problems = figure_problems(entry, where)
+            self.problems += problems
+            if not problems:
+                figures.append(Figure(**entry))
+        return tuple(figures)
 
 
-def _read_figures(entries: Any, problems: list[Problem]) -> tuple[Figure, ...]:
-    if not isinstance(entries, list):
-        hint = "write it as [[experiment.figures]]"
-        problems.append(Problem("experiment.figures", "must be a list of tables", hint))
-        return ()
-    figures = []
-    for position, entry in enumerate(entries):
-        where = f"experiment.figures[{position}]"
-        if not isinstance(entry, Mapping):
-            problems.append(Problem(where, "must be a table"))
-            continue
-        wrong = [_figure_problem(f"{where}.{key}", key, entry[key]) for key in entry]
-        found = [problem for problem in wrong if problem]
-        if "epoch" not in entry:
-            found.append(Problem(f"{where}.epoch", "is missing"))
-        problems += found
-        if not found:
-            figures.append(Figure(**entry))
-    return tuple(figures)
-
-
-def _figure_problem(where: str, key: str, value: Any) -> Problem | None:
-    if key not in _FIGURE_KEYS:
-        return unknown(where, _FIGURE_KEYS)
-    if type(value) is int or (type(value) is float and key != "epoch"):
-        return None
-    kind = "a whole number" if key == "epoch" else "a number"
-    return Problem(where, f"{value!r} is not {kind}", exception="TypeError")
+def figure_problems(entry: Any, where: str) -> list[Problem]:
+    """Return what is wrong with one of the document's figures."""
+    if not isinstance(entry, Mapping):
+        return [Problem(where, "must be a table")]
+    problems = []
+    for key, value in entry.items():
+        whole = key == "epoch"
+        if key not in _FIGURE_KEYS:
+            hint = f"valid: {', '.join(_FIGURE_KEYS)}"
+            problems.append(Problem(f"{where}.{key}", "unknown field", hint))
+        elif type(value) is not int and (whole or type(value) is not float):
+            text = f"{value!r} is not {'a whole number' if whole else 'a number'}"
+            problems.append(Problem(f"{where}.{key}", text, exception="TypeError"))
+    if "epoch" not in entry:
+        problems.append(Problem(f"{where}.epoch", "is missing"))
+    return problems
