@@ -43,6 +43,9 @@ class _Outcome:
 _Reading = Callable[[_Outcome], float | None]
 _Choice = Callable[[Iterable[float]], float]
 
+_UNRANKED = ("epochs", "seconds")
+"""Runs of different lengths are not better or worse for it."""
+
 _READINGS: tuple[tuple[str, str, _Choice, _Reading], ...] = (
     ("loss, best", "loss_best", min, lambda o: _best(o, "loss", min)),
     ("loss, last", "loss_last", min, lambda o: _last(o, "loss")),
@@ -57,7 +60,7 @@ _READINGS: tuple[tuple[str, str, _Choice, _Reading], ...] = (
         lambda o: _last(o, "host_step_ms"),
     ),
     ("step time, modelled, µs", "ipu_step_us", min, lambda o: _last(o, "ipu_step_us")),
-    ("training time, measured, s", "seconds", min, lambda o: o.seconds),
+    ("training time, measured", "seconds", min, lambda o: o.seconds),
     ("epochs done", "epochs", max, lambda o: _epochs(o)),
 )
 
@@ -69,7 +72,7 @@ def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
     for name, key, choose, read in _READINGS:
         values = tuple(read(outcome) for outcome in outcomes)
         if any(value is not None for value in values):
-            best = None if key == "epochs" else _best_index(values, choose)
+            best = None if key in _UNRANKED else _best_index(values, choose)
             metrics.append(MetricRow(name, key, values, best))
     return Comparison(
         tuple(runs),

@@ -32,6 +32,10 @@ class RecordError(Exception):
     """A record cannot be written or read; the text is fit for the user."""
 
 
+class UnknownRecord(RecordError):
+    """There is no record of that name."""
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turn errors of the operating system into one sentence with a way out."""

@@ -19,7 +19,13 @@ from workbench.core.events import (
     RunStatus,
 )
 from workbench.core.locations import runs_directory
-from workbench.core.record_files import RecordError, has_writer, read_lines, safe_name
+from workbench.core.record_files import (
+    RecordError,
+    UnknownRecord,
+    has_writer,
+    read_lines,
+    safe_name,
+)
 from workbench.core.run_record import RunRecord
 from workbench.core.series import RunSeries, series_of
 
@@ -103,10 +109,10 @@ def open_run(name: str) -> StoredRun:
     if name == LATEST:
         runs = list_runs()
         if not runs:
-            raise RecordError(f"there are no runs in {runs_directory()} yet")
+            raise UnknownRecord(f"there are no runs in {runs_directory()} yet")
         return runs[0]
     if not safe_name(name):
-        raise RecordError(f"{name!r} is not the id of a run")
+        raise UnknownRecord(f"{name!r} is not the id of a run")
     run = _read(runs_directory() / name)
     if run is not None:
         return run
@@ -115,8 +121,8 @@ def open_run(name: str) -> StoredRun:
         return matches[0]
     if matches:
         some = ", ".join(run.run_id for run in matches[:4])
-        raise RecordError(f"{name!r} could be {len(matches)} runs: {some}")
-    raise RecordError(f"there is no run {name!r} in {runs_directory()}")
+        raise UnknownRecord(f"{name!r} could be {len(matches)} runs: {some}")
+    raise UnknownRecord(f"there is no run {name!r} in {runs_directory()}")
 
 
 def _read(directory: Path) -> StoredRun | None:

@@ -14,6 +14,11 @@ def print_line(text: str = "") -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def print_text(text: str) -> None:
+    """Print a text that brings its own line ends."""
+    sys.stdout.write(text)
+
+
 def print_json(row: Mapping[str, Any]) -> None:
     """Print one object on a line of its own, at once."""
     sys.stdout.write(to_line(row))

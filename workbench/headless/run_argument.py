@@ -1,0 +1,29 @@
+"""The arguments of every command that takes runs."""
+
+from __future__ import annotations
+
+import argparse
+
+from ipu_runtime.plan.problem import Problem
+from workbench.core.record_files import UnknownRecord
+from workbench.core.run_store import StoredRun, open_run
+from workbench.headless.diagnostics import UsageError
+
+RUN_HELP = "id of a run or the beginning of it, or: latest"
+
+
+def add_run_argument(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add `RUN`, or `RUN...`."""
+    if several:
+        parser.add_argument("runs", metavar="RUN", nargs="+", help=RUN_HELP)
+    else:
+        parser.add_argument("run_id", metavar="RUN", help=RUN_HELP)
+
+
+def find_run(name: str) -> StoredRun:
+    """Return the run that a user means, or raise with what is wrong."""
+    try:
+        return open_run(name)
+    except UnknownRecord as error:
+        hint = "see: ipu-workbench runs list"
+        raise UsageError([Problem("", str(error), hint)]) from error
