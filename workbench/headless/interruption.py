@@ -1,0 +1,37 @@
+"""What ctrl+c does: the first asks to stop, the second leaves at once."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from workbench.core.run_context import RunControl
+from workbench.headless.diagnostics import say
+
+
+@contextmanager
+def stop_on_interrupt(control: RunControl) -> Iterator[None]:
+    """Let ctrl+c, or a request to terminate, stop the run and keep its record."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if control.stop.is_set():
+            raise KeyboardInterrupt
+        control.stop.set()
+        control.resume()
+        say("stopping; once more leaves at once")
+
+    before = {
+        number: signal.signal(number, interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
