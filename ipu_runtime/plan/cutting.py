@@ -1,0 +1,177 @@
+"""Exact cuts of a chain of layers by dynamic programming, and a fast bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ipu_runtime.plan.balance_types import BalanceRequest, Objective
+from ipu_runtime.plan.interval_costs import Floats, IntervalCosts, Ints
+from ipu_runtime.plan.schedule import ScheduleKind
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Where a stage may start and end: no stage is empty, locked layers stay."""
+
+    first_start: int
+    last_start: int
+    first_end: int
+    last_end: int
+
+
+def find_windows(request: BalanceRequest) -> list[Window]:
+    """Return the window of every stage."""
+    count, stages = request.layers, request.stages
+    windows = []
+    for stage in range(stages):
+        own = [layer for layer, at in request.locked.items() if at == stage]
+        before = [layer for layer, at in request.locked.items() if at < stage]
+        after = [layer for layer, at in request.locked.items() if at > stage]
+        windows.append(
+            Window(
+                first_start=max([stage, *(layer + 1 for layer in before)]),
+                last_start=min([count - (stages - stage), *own]) if stage else 0,
+                first_end=max([stage + 1, *(layer + 1 for layer in own)]),
+                last_end=min([count - (stages - 1 - stage), *after]),
+            )
+        )
+    return windows
+
+
+def cut(
+    costs: IntervalCosts, objective: Objective, capacity: float | None
+) -> Ints | None:
+    """Return the boundaries with the least bottleneck, peak memory or crossing.
+
+    For the step time this gives the cut with the least steady time per micro-batch:
+    where its exact minimum is searched from.
+    """
+    request = costs.request
+    count, stages = request.layers, request.stages
+    measure = _Measure(costs, objective, capacity)
+    best = np.full(count + 1, np.inf)
+    best[0] = -np.inf if objective is not Objective.CROSSING else 0.0
+    chosen = np.zeros((stages, count + 1), dtype=np.int64)
+    for stage, window in enumerate(find_windows(request)):
+        rows = slice(window.first_start, window.last_start + 1)
+        columns = slice(window.first_end, window.last_end + 1)
+        if rows.start >= rows.stop or columns.start >= columns.stop:
+            return None
+        table = measure.table(stage, rows, columns)
+        if objective is Objective.CROSSING:
+            table += best[rows, None]
+        else:
+            np.maximum(table, best[rows, None], out=table)
+        starts = np.arange(rows.start, rows.stop)
+        ends = np.arange(columns.start, columns.stop)
+        table[starts[:, None] >= ends] = np.inf
+        winner = table.argmin(axis=0)
+        best = np.full(count + 1, np.inf)
+        best[columns] = table[winner, np.arange(table.shape[1])]
+        chosen[stage, columns] = winner + rows.start
+    if not np.isfinite(best[count]):
+        return None
+    bounds = [count]
+    for stage in reversed(range(stages)):
+        bounds.append(int(chosen[stage, bounds[-1]]))
+    return np.array(bounds[::-1])
+
+
+class _Measure:
+    """What the programme minimises, as a table over starts and ends of a stage."""
+
+    def __init__(
+        self, costs: IntervalCosts, objective: Objective, capacity: float | None
+    ) -> None:
+        self._costs = costs
+        self._objective = objective
+        self._capacity = capacity
+        needs_memory = capacity is not None or objective is Objective.PEAK_MEMORY
+        has_working = needs_memory and bool(costs.request.working_bytes)
+        size = costs.request.layers + 1
+        self._working = costs.working_matrix() if has_working else np.zeros((size, 1))
+
+    def table(self, stage: int, rows: slice, columns: slice) -> Floats:
+        """Return the cost of a stage for every start and end; inf where too large."""
+        if self._objective is Objective.PEAK_MEMORY:
+            table = self._memory(stage, rows, columns)
+            memory = table
+        else:
+            table = self._time_or_crossing(stage, rows, columns)
+            if self._capacity is None:
+                return table
+            memory = self._memory(stage, rows, columns)
+        if self._capacity is not None:
+            table[memory > self._capacity] = np.inf
+        return table
+
+    def _memory(self, stage: int, rows: slice, columns: slice) -> Floats:
+        working = self._working[rows]
+        if working.shape[1] > 1:
+            working = working[:, columns]
+        return self._costs.memory_table(stage, rows, columns, working)
+
+    def _time_or_crossing(self, stage: int, rows: slice, columns: slice) -> Floats:
+        costs = self._costs
+        if self._objective is Objective.CROSSING:
+            crossing = costs.incoming[rows] if stage else np.zeros(1)
+            width = columns.stop - columns.start
+            return np.repeat(crossing[:, None], width, axis=1)
+        last = stage == costs.request.stages - 1
+        forward, backward = costs.forward, costs.backward
+        if not last:
+            forward = forward + costs.recompute
+        arriving = costs.incoming_us[rows, None]
+        interleaved = costs.request.schedule is ScheduleKind.INTERLEAVED
+        if interleaved and self._objective is Objective.STEP_TIME:
+            # Forward and backward of neighbours share a slot, so the larger counts.
+            table = forward[None, columns] - forward[rows, None]
+            np.maximum(table, backward[None, columns] - backward[rows, None], out=table)
+            return table + arriving
+        both = forward + backward
+        return both[None, columns] - (both[rows, None] - arriving)
+
+
+def fast_bottleneck(costs: IntervalCosts, capacity: float | None) -> float:
+    """Return the least bottleneck by probing, without copies and recomputation.
+
+    Extending every stage as far as a limit allows decides the limit, because time and
+    memory grow with the interval.
+    """
+    request = costs.request
+    total = costs.forward + costs.backward
+    kept = costs.resident + costs.stash
+
+    def reaches_end(limit: float) -> bool:
+        start = 0
+        for stage in range(request.stages):
+            depth = 0 if request.offload_activations else int(costs.depths[stage])
+            last = request.layers - (request.stages - 1 - stage)
+            end = int(np.searchsorted(total, total[start] + limit, side="right")) - 1
+            if capacity is not None:
+                memory = kept + depth * costs.stash
+                room = memory[start] + capacity - request.fixed_bytes
+                end = min(end, int(np.searchsorted(memory, room, side="right")) - 1)
+            end = min(end, last)
+            if end <= start:
+                return False
+            start = end
+        return start == request.layers
+
+    sizes = total[None, :] - total[:, None]
+    limits = np.unique(sizes[np.triu_indices(len(total), 1)])
+    low, high = 0, len(limits) - 1
+    if not reaches_end(float(limits[high])):
+        return float("inf")
+    while low < high:
+        middle = (low + high) // 2
+        if reaches_end(float(limits[middle])):
+            high = middle
+        else:
+            low = middle + 1
+    return float(limits[low])
