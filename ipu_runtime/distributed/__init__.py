@@ -1,0 +1,1 @@
+"""`ipu.distributed`: training with several processes."""

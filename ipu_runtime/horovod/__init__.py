@@ -1,0 +1,1 @@
+"""`ipu.horovod`: where PopDistStrategy was before SDK 3.0."""

@@ -1,0 +1,116 @@
+"""Give models that are created under a strategy their extension."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import keras
+from keras.src.models.functional import Functional
+from keras.src.models.model import functional_init_arguments
+
+from ipu_runtime.keras.extensions.base import BaseExtension
+from ipu_runtime.keras.extensions.functional_extension import FunctionalExtension
+from ipu_runtime.keras.extensions.model_extension import ModelExtension
+from ipu_runtime.keras.extensions.saving import CONFIG_KEYS
+from ipu_runtime.keras.extensions.sequential_extension import SequentialExtension
+from ipu_runtime.keras.extensions.state import state_of
+from ipu_runtime.keras.patching import Patch
+from ipu_runtime.strategy_stack import current_strategy
+
+
+@contextmanager
+def extending_models() -> Iterator[None]:
+    """Extend every Keras model that is created inside, in this thread."""
+    with ExitStack() as patches:
+        patches.enter_context(_creation.applied())
+        patches.enter_context(_sequential_loading.applied())
+        yield
+
+
+_extended_classes: dict[tuple[type, type], type] = {}
+
+
+def extended_class(original: type, extension: type) -> type:
+    """Return the class of the same name that is both the original and extended."""
+    key = (original, extension)
+    if key not in _extended_classes:
+        _extended_classes[key] = _make_extended_class(original, extension)
+    return _extended_classes[key]
+
+
+def _make_extended_class(original: type, extension: type) -> type:
+    @functools.wraps(original.__init__)  # type: ignore[misc]
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        saved = {key: kwargs.pop(key) for key in CONFIG_KEYS if key in kwargs}
+        original.__init__(self, *args, **kwargs)  # type: ignore[misc]
+        self._after_construction(saved)
+
+    # Keras reads constructor arguments in two ways that must agree.
+    construct.__signature__ = inspect.signature(original.__init__)  # type: ignore
+    return type(
+        original.__name__,
+        (extension, original),
+        {
+            "__init__": construct,
+            "__module__": original.__module__,
+            "__qualname__": original.__qualname__,
+            "__doc__": original.__doc__,
+            "__original_class__": original,
+        },
+    )
+
+
+def _extension_for(cls: type, args: Any, kwargs: Any) -> type[BaseExtension]:
+    if issubclass(cls, keras.Sequential):
+        return SequentialExtension
+    if issubclass(cls, Functional) or functional_init_arguments(args, kwargs):
+        return FunctionalExtension
+    return ModelExtension
+
+
+def _extending(original: Any) -> Any:
+    create = original.__func__
+
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        strategy = current_strategy()
+        wanted = strategy is not None and strategy.enable_keras_extensions
+        if not wanted or (
+            cls is keras.Model and functional_init_arguments(args, kwargs)
+        ):
+            # A Functional model comes back here under its own class.
+            return create(cls, *args, **kwargs)
+        extension = _extension_for(cls, args, kwargs)
+        present = next((c for c in cls.__mro__ if c in _EXTENSIONS), None)
+        if present not in (None, extension):
+            raise RuntimeError(
+                f"{cls.__name__} is already extended by {present.__name__}, it cannot "
+                f"be extended by {extension.__name__}."
+            )
+        model = create(cls if present else extended_class(cls, extension))
+        state_of(model).strategy = strategy
+        return model
+
+    return staticmethod(new)
+
+
+def _restoring(original: Any) -> Any:
+    load = original.__func__
+
+    def from_config(cls: type, config: Any, custom_objects: Any = None) -> Any:
+        model = load(cls, config, custom_objects)
+        if isinstance(model, SequentialExtension):
+            model._after_construction(
+                {key: config[key] for key in CONFIG_KEYS if key in config}
+            )
+        return model
+
+    return classmethod(from_config)
+
+
+_EXTENSIONS = (FunctionalExtension, SequentialExtension, ModelExtension)
+_creation = Patch(keras.Model, "__new__", _extending)
+_sequential_loading = Patch(keras.Sequential, "from_config", _restoring)

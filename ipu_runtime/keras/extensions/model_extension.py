@@ -1,0 +1,95 @@
+"""What subclassed models can do on the IPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from ipu_runtime.engine.model_graph import traced_network
+from ipu_runtime.keras.assignments import Assignment
+from ipu_runtime.keras.extensions.base import BaseExtension
+from ipu_runtime.keras.extensions.saving import ASSIGNMENT_KEY
+from ipu_runtime.keras.extensions.state import state_of
+from ipu_runtime.keras.layer_calls import assignments_of
+
+
+class ModelExtension(BaseExtension):
+    """The layer calls are found by tracing `call`, when shapes are known."""
+
+    @property
+    def traced_network(self) -> Any:
+        """The traced layer calls as a Functional model; None before tracing."""
+        return state_of(self).network
+
+    def _unassigned(self) -> list[Assignment]:
+        state = state_of(self)
+        if state.network is None:
+            self._trace_built()
+        return assignments_of(self, state.network)
+
+    def get_pipeline_stage_assignment(self) -> list[Assignment]:
+        """Return the stage of every layer call, in execution order."""
+        if state_of(self).network is None:
+            self._trace_built()
+        return super().get_pipeline_stage_assignment()
+
+    def _trace_built(self) -> None:
+        shapes = getattr(self, "_build_shapes_dict", None)
+        if not getattr(self, "built", False) or not shapes:
+            raise RuntimeError(
+                f"The model {self.name} has not been built yet: its layer calls are "
+                "not known. Call `build` with an input shape, or run it first."
+            )
+        inputs = [
+            keras.KerasTensor(tuple(shape), dtype=keras.config.floatx())
+            for shape in shapes.values()
+        ]
+        self._trace(inputs[0] if len(inputs) == 1 else inputs)
+
+    def _trace_calls(self, x: Any, batch_size: int | None) -> None:
+        state = state_of(self)
+        if state.network is None and self._may_be_pipelined():
+            self._trace(_input_specs(x, batch_size))
+
+    def _may_be_pipelined(self) -> bool:
+        if state_of(self).pending is not None:
+            return True
+        layers = self._flatten_layers(include_self=False)  # type: ignore[attr-defined]
+        return any("_ipu_pipeline_stage" in vars(layer) for layer in layers)
+
+    def _trace(self, inputs: Any) -> None:
+        state = state_of(self)
+        state.network = traced_network(self, inputs)
+        if state.assignment is None:
+            self._apply_pending()
+
+    def _apply_pending(self) -> None:
+        state = state_of(self)
+        pending, state.pending = state.pending, None
+        super()._restore_assignment({ASSIGNMENT_KEY: pending})
+
+    def _restore_assignment(self, saved: Mapping[str, Any]) -> None:
+        state_of(self).pending = saved.get(ASSIGNMENT_KEY)
+
+    def _operations_of_calls(self) -> list[Any]:
+        return list(state_of(self).network.operations)
+
+
+def _input_specs(x: Any, batch_size: int | None) -> Any:
+    """Return shapes and types of one batch of data."""
+    if isinstance(x, tf.data.Dataset):
+        spec = x.element_spec
+        return spec[0] if isinstance(spec, tuple) else spec
+    size = batch_size or 32
+
+    def batch_of(value: Any) -> Any:
+        array = value if hasattr(value, "shape") else np.asarray(value)
+        dtype = keras.backend.standardize_dtype(array.dtype)
+        dtype = keras.config.floatx() if dtype == "float64" else dtype
+        return keras.KerasTensor((size, *array.shape[1:]), dtype=dtype)
+
+    return keras.tree.map_structure(batch_of, x)
