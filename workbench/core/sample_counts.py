@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.core.dataset_facts import dataset_facts
 from workbench.core.experiment_spec import ExperimentSpec
@@ -16,9 +16,11 @@ class PartCount:
     available: int
     """Samples taken from the data set."""
     samples: int
-    """Samples of one epoch, padding included."""
+    """Samples of one epoch, padding included; repeated ones count each time."""
     batches: int
     """Batches of one epoch over all replicas."""
+    prepared: int
+    """Samples after preparation, padding included; one pass over the data."""
     dropped: int = 0
     """Samples that an epoch leaves out because they do not fill a batch."""
     added: int = 0
@@ -56,12 +58,13 @@ def count(spec: ExperimentSpec) -> SampleCounts:
     test = _limited(facts.test_samples, data.test_samples, data.dataset)
     unit = data.batch_size * replicas
     train_unit = unit * max(spec.execution.gradient_accumulation, 1)
+    if data.preparation == "repeat":
+        # The passes follow each other, so only a batch has to be whole.
+        train_unit = data.batch_size
     counted = _count(train, train_unit, data.batch_size, data.preparation)
     steps = spec.train.steps_per_epoch
     if steps:
-        left_out = max(train - steps * data.batch_size, 0)
-        dropped = counted.dropped if data.preparation == "repeat" else left_out
-        counted = PartCount(train, steps * data.batch_size, steps, dropped)
+        counted = _limit_steps(counted, steps, data.batch_size, data.preparation)
     # Evaluation goes through the test data once, so there is nothing to repeat.
     test_preparation = "trim" if data.preparation == "repeat" else data.preparation
     # One pipeline run of an evaluation takes a multiple of its stages.
@@ -102,10 +105,23 @@ def _limited(available: int, limit: int, dataset: str) -> int:
 def _count(available: int, unit: int, batch_size: int, preparation: str) -> PartCount:
     rest = available % unit
     if preparation == "none":
-        return PartCount(available, available, -(-available // batch_size))
+        return PartCount(available, available, -(-available // batch_size), available)
     if preparation == "pad":
         added = (unit - rest) % unit
         samples = available + added
-        return PartCount(available, samples, samples // batch_size, added=added)
+        batches = samples // batch_size
+        return PartCount(available, samples, batches, samples, added=added)
     samples = available - rest
-    return PartCount(available, samples, samples // batch_size, dropped=rest)
+    return PartCount(available, samples, samples // batch_size, samples, rest)
+
+
+def _limit_steps(
+    counted: PartCount, steps: int, batch_size: int, preparation: str
+) -> PartCount:
+    if preparation == "repeat":
+        return replace(counted, samples=steps * batch_size, batches=steps)
+    if steps >= counted.batches:
+        return counted
+    samples = steps * batch_size
+    dropped = max(counted.available - samples, 0)
+    return replace(counted, samples=samples, batches=steps, dropped=dropped)
