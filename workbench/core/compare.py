@@ -64,6 +64,9 @@ _READINGS: tuple[tuple[str, str, _Choice, _Reading], ...] = (
     ("epochs done", "epochs", max, lambda o: _epochs(o)),
 )
 
+OUTCOMES = tuple(key for _, key, _, _ in _READINGS)
+"""Names of the numbers that a run can have."""
+
 
 def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
     """Put runs side by side, in the order given."""
