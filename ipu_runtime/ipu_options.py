@@ -28,6 +28,10 @@ class IpuOptions:
     """IPUConfig fields that differ from their default, by dotted path."""
     creator_id: str = "IPUConfig"
     """`IPUConfig`, or `create_ipu_config` for the function-style configuration."""
+    event_trace: bool = False
+    """Whether events are kept for `ipu_event_trace` (older API)."""
+    profile_execution: bool = False
+    """Whether execution events carry a profile (older API)."""
 
 
 def auto_selected(counts: Iterable[int]) -> list[DeviceConfig]:
