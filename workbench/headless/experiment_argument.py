@@ -11,11 +11,12 @@ from workbench.headless.diagnostics import UsageError, report_problems
 
 
 def add_experiment_argument(
-    parser: argparse.ArgumentParser, *, changes: bool = True
+    parser: argparse.ArgumentParser, *, changes: bool = True, optional: bool = False
 ) -> None:
     """Add `PRESET|FILE` and `--set`."""
     parser.add_argument(
         "experiment",
+        nargs="?" if optional else None,
         metavar="PRESET|FILE",
         help="name of a preset, or path of a TOML file",
     )

@@ -1,1 +1,22 @@
-"""The ways in which an experiment can be executed."""
+"""Ways to execute an experiment, by `execution.api`; each is loaded when used."""
+
+from __future__ import annotations
+
+import importlib
+
+from workbench.core.run_context import Backend
+
+BACKENDS = {
+    "cpu": "workbench.core.backends.cpu",
+    "ipu_strategy": "workbench.core.backends.ipu_strategy",
+    "ipu_estimator": "workbench.core.backends.ipu_estimator",
+    "ipu_pipeline_estimator": "workbench.core.backends.ipu_pipeline_estimator",
+}
+"""The module whose function `train(spec, context)` executes an interface."""
+
+
+def backend_of(api: str) -> Backend:
+    """Return the function that executes experiments of an interface."""
+    # Late, because backends load TensorFlow.
+    backend: Backend = importlib.import_module(BACKENDS[api]).train
+    return backend

@@ -1,0 +1,94 @@
+"""Turns what a training loop reports into the run's events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from ipu_runtime.engine.observer import Progress
+from workbench.core.events import (
+    Compiled,
+    Compiling,
+    EpochEnded,
+    Evaluated,
+    Progressed,
+)
+from workbench.core.run_context import RunContext
+
+ACCURACY_NAMES = ("accuracy", "acc", "sparse_categorical_accuracy")
+
+
+class RunObserver:
+    """Watches the training loops of a backend; an `ipu_runtime.engine` observer."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._epoch_began_s = time.perf_counter()
+        self._step_ms_sum = 0.0
+        self._steps_seen = 0
+        self._ipu_step_us = 0.0
+
+    def compiling(self, program: str) -> None:
+        """A program is about to be built."""
+        self._context.emit(Compiling(f"compiling {program}"))
+
+    def compiled(self, program: str, seconds: float, ipu_compile_s: float) -> None:
+        """It is built: measured seconds here, modelled seconds for an IPU."""
+        self._context.emit(Compiled(program, seconds, ipu_compile_s))
+
+    def progressed(self, progress: Progress) -> None:
+        """A piece is done; only training is streamed."""
+        if progress.phase != "train":
+            return
+        if progress.step <= self._steps_seen:
+            self._steps_seen, self._step_ms_sum = 0, 0.0
+        new_steps = progress.step - self._steps_seen
+        self._step_ms_sum += progress.host_step_ms * new_steps
+        self._steps_seen = progress.step
+        self._ipu_step_us = progress.ipu_step_us
+        self._context.emit(
+            Progressed(
+                progress.epoch,
+                progress.step,
+                progress.steps,
+                float(progress.logs.get("loss", float("nan"))),
+                accuracy_in(progress.logs),
+                progress.host_step_ms,
+                progress.ipu_step_us,
+            )
+        )
+
+    def should_stop(self) -> bool:
+        """Asked between pieces; blocks while the run is paused."""
+        return self._context.control.should_stop()
+
+    def epoch_began(self) -> None:
+        """An epoch begins: its time and its steps count from here."""
+        self._epoch_began_s = time.perf_counter()
+        self._steps_seen, self._step_ms_sum = 0, 0.0
+
+    def epoch_ended(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """An epoch is complete: emit its numbers."""
+        self._context.emit(
+            EpochEnded(
+                epoch,
+                float(logs.get("loss", float("nan"))),
+                accuracy_in(logs),
+                self._step_ms_sum / max(self._steps_seen, 1),
+                self._ipu_step_us,
+                time.perf_counter() - self._epoch_began_s,
+            )
+        )
+
+    def evaluated(self, logs: Mapping[str, float]) -> None:
+        """The test data were gone through: emit the result."""
+        loss = float(logs.get("loss", float("nan")))
+        self._context.emit(Evaluated(loss, accuracy_in(logs)))
+
+
+def accuracy_in(logs: Mapping[str, float]) -> float | None:
+    """Return the accuracy among a loop's metrics, whatever it is called."""
+    for name in ACCURACY_NAMES:
+        if name in logs:
+            return float(logs[name])
+    return None

@@ -1,0 +1,121 @@
+"""What `run` prints while a run goes on, for people and for programs."""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from workbench.core.event_json import event_to_json
+from workbench.core.events import (
+    Compiled,
+    Compiling,
+    EpochEnded,
+    Evaluated,
+    Event,
+    Progressed,
+    RunEnded,
+    RunStarted,
+    RunStatus,
+)
+from workbench.core.experiment_spec import ExperimentSpec, Figure
+from workbench.core.quantities import duration, microseconds
+from workbench.core.verdict import printed_figure
+from workbench.headless.diagnostics import say
+from workbench.headless.output import print_json, print_line
+
+_BAR_WIDTH = 24
+
+
+class JsonDisplay:
+    """One object per event on standard output."""
+
+    def show(self, event: Event) -> None:
+        """Print an event."""
+        print_json(event_to_json(event))
+
+
+class TextDisplay:
+    """Epochs and results on standard output; progress on a terminal's standard error.
+
+    Args:
+        spec: The experiment, for the number of epochs and the document's figures.
+        quiet: Print nothing but what went wrong.
+    """
+
+    def __init__(
+        self, spec: ExperimentSpec, *, quiet: bool = False, stream: TextIO | None = None
+    ) -> None:
+        self._spec, self._quiet = spec, quiet
+        self._stream = stream or sys.stderr
+        self._live = self._stream.isatty() and not quiet
+
+    def show(self, event: Event) -> None:
+        """Print an event, or redraw the progress line."""
+        if isinstance(event, RunEnded):
+            self._ended(event)
+        elif self._quiet:
+            return
+        elif isinstance(event, Progressed):
+            self._redraw(self._progress(event))
+        elif isinstance(event, Compiling):
+            self._comment(event.what)
+        elif isinstance(event, RunStarted):
+            self._comment(f"run {event.run_id}: {self._spec.experiment.title}")
+        elif isinstance(event, Compiled):
+            self._comment(
+                f"compiled {event.program} in {duration(event.seconds)} (an IPU would "
+                f"take about {duration(event.ipu_compile_s)}, modelled)"
+            )
+        else:
+            self._result(event)
+
+    def _result(self, event: EpochEnded | Evaluated) -> None:
+        self._redraw("")
+        if isinstance(event, Evaluated):
+            print_line(f"test data  {_metrics(event.loss, event.accuracy)}")
+        else:
+            times = (
+                f"{microseconds(event.host_step_ms * 1e3)} per step measured, "
+                f"{microseconds(event.ipu_step_us)} modelled"
+            )
+            metrics = _metrics(event.loss, event.accuracy)
+            title = f"epoch {event.epoch}/{self._spec.train.epochs}"
+            print_line(f"{title}  {metrics}  {times}{self._printed(event.epoch)}")
+        sys.stdout.flush()
+
+    def _printed(self, epoch: int) -> str:
+        figures: tuple[Figure, ...] = self._spec.experiment.figures
+        accuracy = printed_figure(figures, epoch, "accuracy")
+        return "" if accuracy is None else f"  (the document prints {accuracy:.4f})"
+
+    def _ended(self, event: RunEnded) -> None:
+        self._redraw("")
+        if event.status is RunStatus.FAILED:
+            say(f"the run failed: {event.message}")
+        elif not self._quiet:
+            seconds = duration(float(event.summary.get("seconds", 0.0)))
+            say(f"{event.status.value} after {seconds}")
+
+    def _comment(self, text: str) -> None:
+        self._redraw("")
+        say(text)
+
+    def _progress(self, event: Progressed) -> str:
+        filled = _BAR_WIDTH * event.step // max(event.steps, 1)
+        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
+        left_s = (event.steps - event.step) * event.host_step_ms / 1e3
+        return (
+            f"epoch {event.epoch}/{self._spec.train.epochs} [{bar}] "
+            f"{event.step}/{event.steps}  {_metrics(event.loss, event.accuracy)}  "
+            f"{duration(left_s)} left"
+        )
+
+    def _redraw(self, line: str) -> None:
+        if self._live:
+            self._stream.write(f"\r\x1b[K{line}")
+            self._stream.flush()
+
+
+def _metrics(loss: float, accuracy: float | None) -> str:
+    shown = f"loss {loss:.4f}"
+    return shown if accuracy is None else f"{shown}  accuracy {accuracy:.4f}"
