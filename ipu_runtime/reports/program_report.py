@@ -1,0 +1,92 @@
+"""Reports of compiled programs: a `tf_report` directory for each of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ipu_runtime.engine_options import current_engine_options
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.reports.event_trace import record_event
+from ipu_runtime.reports.plan_json import memory_to_json, plan_to_json
+from ipu_runtime.reports.program_page import program_page
+
+
+@dataclass
+class ProgramReport:
+    """One program from compiling to its last execution."""
+
+    name: str
+    """For example `train`."""
+    plan: Plan | None
+    reason: str = ""
+    """Why there is no plan."""
+    directory: Path | None = None
+    """Where the report goes; None: no report was asked for."""
+    execution: dict[str, Any] = field(default_factory=dict)
+    """What was measured and modelled about running it."""
+
+    def executed(self, *, executions: int, steps: int, host_s: float) -> None:
+        """Add what running the program took; may be called again with new totals."""
+        step_us = self.plan.ipu_step_us if self.plan else 0.0
+        self.execution = {
+            "executions": executions,
+            "steps_per_replica": steps,
+            "measured_host_s": host_s,
+            "measured_host_ms_per_step": 1e3 * host_s / steps if steps else 0.0,
+            "modelled_ipu_us_per_step": step_us,
+            "modelled_ipu_s": steps * step_us / 1e6,
+        }
+        record_event("execute", self.name, self.execution)
+        self._write()
+
+    def _write(self) -> None:
+        if self.directory is None:
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        framework = {"cluster": self.name, "emulated": True, "pid": os.getpid()}
+        self._dump("framework.json", framework)
+        if self.plan is not None:
+            self._dump("plan.json", plan_to_json(self.plan))
+            self._dump("memory.json", memory_to_json(self.plan))
+        if self.execution:
+            self._dump("execution.json", self.execution)
+        page = program_page(self.name, self.plan, self.reason, self.execution)
+        (self.directory / "report.html").write_text(page, encoding="utf-8")
+
+    def _dump(self, file: str, content: Any) -> None:
+        assert self.directory is not None
+        text = json.dumps(content, indent=1, allow_nan=False, default=str)
+        (self.directory / file).write_text(text + "\n", encoding="utf-8")
+
+
+def report_program(name: str, plan: Plan | None, reason: str = "") -> ProgramReport:
+    """Start the report of a program that was just compiled.
+
+    Nothing is written unless POPLAR_ENGINE_OPTIONS asks for reports.
+    """
+    options = current_engine_options()
+    directory = _new_directory(options.report_directory) if options.report else None
+    report = ProgramReport(name, plan, reason, directory)
+    compiled = plan_to_json(plan) if plan is not None else {"reason": reason}
+    record_event("compile end", name, compiled)
+    report._write()
+    return report
+
+
+def _new_directory(base: Path) -> Path:
+    """Make the directory, so that a second program of the same second gets another."""
+    stamp = datetime.now().isoformat(timespec="milliseconds").replace(":", "-")
+    for attempt in range(1000):
+        suffix = f"_{attempt}" if attempt else ""
+        directory = base / f"tf_report__{stamp}{suffix}__{os.getpid()}"
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return directory
+    raise FileExistsError(f"{base}: no free name for a report directory")
