@@ -88,6 +88,10 @@ class ModelSpec:
     outputs: tuple[str, ...]
     dtype: str = "float32"
 
+    def __hash__(self) -> int:
+        # Settings are mappings; names and type tell models apart well enough here.
+        return hash((tuple(layer.name for layer in self.layers), self.dtype))
+
     @property
     def input_layers(self) -> tuple[Layer, ...]:
         """The `Input` layers; they have no stage of their own."""

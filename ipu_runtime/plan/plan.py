@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ipu_runtime.plan.model_spec import ModelSpec
+from ipu_runtime.plan.op_costs import OpCost
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.schedule import Recomputation, Schedule, ScheduleKind
+from ipu_runtime.plan.schedules import build_schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class PlanRequest:
     pipeline: PipelineRequest | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
     """IPUConfig fields that differ from their default, by dotted path."""
+    hardware_file: str = ""
+    """TOML file that adds to the hardware table; empty means none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,16 @@ class LayerPlan:
     """Weights, optimizer state and kept activations of one micro-batch."""
     crossing_bytes: int
     """Bytes that a cut right after this layer would send to the next stage."""
+    forward_ops: tuple[OpCost, ...] = ()
+    """What the forward time is made of."""
+    backward_ops: tuple[OpCost, ...] = ()
+    update_ops: tuple[OpCost, ...] = ()
+    resident_bytes: int = 0
+    """Weights, optimizer state, accumulators and code."""
+    stash_bytes: int = 0
+    """What its backward pass needs from one micro-batch."""
+    working_bytes: int = 0
+    """Tensors that it touches and temporaries, only while it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +115,27 @@ class IpuMemory:
     capacity_bytes: int
     fullest_tile_bytes: int
     tile_capacity_bytes: int
-    tile_bytes: tuple[int, ...] = ()
-    """Modelled bytes of every tile, fullest first."""
+    tiles: int = 0
+    io_tiles: int = 0
+    """Tiles that only hold input and output; the figures are of the others."""
+
+    @property
+    def tile_bytes(self) -> tuple[int, ...]:
+        """Modelled bytes of every tile, fullest first: a straight line to the mean."""
+        if self.tiles < 2:
+            return (self.fullest_tile_bytes,) * self.tiles
+        mean = self.used_bytes / self.tiles
+        lowest = max(2 * mean - self.fullest_tile_bytes, 0.0)
+        fall = (self.fullest_tile_bytes - lowest) / (self.tiles - 1)
+        return tuple(
+            int(self.fullest_tile_bytes - fall * tile) for tile in range(self.tiles)
+        )
+
+    @property
+    def excess_bytes(self) -> int:
+        """Bytes that would have to go for the fullest tile to have room."""
+        over = max(self.fullest_tile_bytes - self.tile_capacity_bytes, 0)
+        return int(over * self.used_bytes / max(self.fullest_tile_bytes, 1))
 
     @property
     def fits(self) -> bool:
@@ -111,7 +145,11 @@ class IpuMemory:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Modelled time of one step (micro-batch) on one replica, in its parts."""
+    """Modelled time of one step (micro-batch) on one replica, in its parts.
+
+    In a pipeline, compute, exchange, sync and infeed are means over its IPUs, and the
+    bubble is what remains of the time that the slowest IPU needs.
+    """
 
     compute_us: float
     exchange_us: float
@@ -145,6 +183,20 @@ class StepTime:
         )
 
 
+@functools.lru_cache(maxsize=16)
+def _pipeline_schedule(
+    pipeline: PipelineRequest, micro_batches: int, training: bool
+) -> Schedule:
+    return build_schedule(
+        pipeline.schedule,
+        pipeline.stages,
+        micro_batches,
+        training=training,
+        recomputation=pipeline.recomputation if training else Recomputation.OFF,
+        device_mapping=pipeline.device_mapping,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The modelled effect of an experiment on the device."""
@@ -158,8 +210,6 @@ class Plan:
     layers: tuple[LayerPlan, ...] = ()
     stages: tuple[StagePlan, ...] = ()
     memory: tuple[IpuMemory, ...] = ()
-    schedule: Schedule | None = None
-    """The pipeline's schedule; None for a model that is not pipelined."""
     step: StepTime | None = None
     steps_per_epoch: int = 0
     """Steps of one replica."""
@@ -170,8 +220,31 @@ class Plan:
     batches_dropped: int = 0
     bubble_fraction: float = 0.0
     compile_s: float = 0.0
+    copy_us: float = 0.0
+    """Copies between IPUs in one program step of a pipeline."""
+    run_us: float = 0.0
+    """One pipeline run, or one step of a plain model, without the weight update."""
+    update_us: float = 0.0
+    """One weight update, loop control of a pipeline included."""
+    all_reduce_us: float = 0.0
+    """Gradients over replicas, once per weight update."""
     constants: Mapping[str, float] = field(default_factory=dict)
     """The constants behind the figures, by name."""
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The pipeline's schedule; None for a model that is not pipelined.
+
+        It is built when asked for: figures do not need it, and it can be large.
+        """
+        pipeline = self.request.pipeline
+        if pipeline is None or not self.stages:
+            return None
+        training = self.request.training
+        accumulation = self.request.gradient_accumulation
+        return _pipeline_schedule(
+            pipeline, accumulation if training else self.steps_per_execution, training
+        )
 
     @property
     def ok(self) -> bool:

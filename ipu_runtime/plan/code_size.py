@@ -1,0 +1,103 @@
+"""How much of the tiles the program itself takes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost
+from ipu_runtime.plan.layer_costs import cost_layers
+from ipu_runtime.plan.model_spec import ModelSpec
+from ipu_runtime.plan.op_costs import Costing, OpCost
+
+_CONV_PLAN_BYTES = 250
+_CONV_MOST_BYTES = 12_000
+_TRAINING_FACTOR = 1.5
+MATRIX_CODES = ("conv", "matmul", "batched_matmul")
+
+
+class StageCode(NamedTuple):
+    """The program of one stage."""
+
+    code_bytes: int
+    plans: int
+    """Distinct plans of the matrix unit, or all of them without outlining."""
+    supersteps: int
+
+
+def pass_of(op: OpCost) -> str:
+    """Name the pass whose plan equal operations of other layers share."""
+    if op.code not in MATRIX_CODES:
+        return op.name
+    for gradient in ("data gradient", "weight gradient"):
+        if op.name.endswith(gradient):
+            return gradient
+    return "forward"
+
+
+def program_code(
+    ops: Iterable[OpCost],
+    cost: Costing,
+    table: HardwareTable,
+    *,
+    outlining: bool = True,
+) -> StageCode:
+    """Add up state, exchange and control code of operations that share an IPU."""
+    distinct: set[tuple[str, str, tuple[int, ...]]] = set()
+    total = supersteps = instances = 0
+    for op in ops:
+        key = (op.code, pass_of(op), op.shape)
+        size = table.code[op.code]
+        total += size.control
+        supersteps += op.supersteps
+        instances += op.code in MATRIX_CODES
+        if not outlining or key not in distinct:
+            total += size.state + size.exchange
+        distinct.add(key)
+    plans = sum(key[0] in MATRIX_CODES for key in distinct)
+    conv_plans = sum(key[0] == "conv" for key in distinct)
+    vertices = 0.0
+    for code in {key[0] for key in distinct} - {"conv", "batched_matmul"}:
+        vertices += table.code[code].vertex_bytes_per_tile
+    if any(key[0] == "batched_matmul" for key in distinct) and not any(
+        key[0] == "matmul" for key in distinct
+    ):
+        vertices += table.code["batched_matmul"].vertex_bytes_per_tile
+    vertices *= _TRAINING_FACTOR if cost.training else 1.0
+    if conv_plans:
+        base = table.code["conv"].vertex_bytes_per_tile
+        vertices += min(base + _CONV_PLAN_BYTES * conv_plans, _CONV_MOST_BYTES)
+    values = table.values
+    per_tile = (
+        vertices + values["stack_bytes_per_tile"] + values["runtime_bytes_per_tile"]
+    )
+    return StageCode(
+        int(total + per_tile * cost.tiles),
+        plans if outlining else instances,
+        supersteps,
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def ipu_code(
+    model: ModelSpec,
+    batch: int,
+    cost: Costing,
+    optimizer: OptimizerCost,
+    with_loss: bool,
+    stage_of_layer: tuple[int, ...],
+    stages: frozenset[int],
+    accumulates: bool,
+    infeed: OpCost | None,
+    table: HardwareTable,
+    outlining: bool,
+) -> StageCode:
+    """Return the program of an IPU that has some stages."""
+    ops: list[OpCost] = [infeed] if infeed is not None else []
+    layers = cost_layers(model, batch, cost, optimizer, with_loss)
+    for layer, stage in zip(layers, stage_of_layer, strict=True):
+        if stage in stages:
+            ops += [*layer.forward, *layer.backward, *layer.update]
+            ops += layer.accumulate if accumulates else ()
+    return program_code(ops, cost, table, outlining=outlining)

@@ -1,0 +1,187 @@
+"""Memory of every IPU of a replica, by category, against what its tiles have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ipu_runtime.plan.code_size import StageCode, ipu_code
+from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost
+from ipu_runtime.plan.liveness import StageTensors, stage_tensors
+from ipu_runtime.plan.model_spec import ModelSpec
+from ipu_runtime.plan.modelled_config import DeviceOptions
+from ipu_runtime.plan.op_costs import OpCost
+from ipu_runtime.plan.plan import IpuMemory
+
+CATEGORIES = (
+    "weights",
+    "optimizer",
+    "accumulators",
+    "stash",
+    "activations",
+    "temporaries",
+    "code",
+    "io",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRequest:
+    """Everything that the memory of a replica depends on."""
+
+    model: ModelSpec
+    batch: int
+    options: DeviceOptions
+    optimizer: OptimizerCost
+    with_loss: bool
+    stage_of_layer: tuple[int, ...]
+    mapping: tuple[int, ...]
+    """IPU of every stage."""
+    fifo_depth: tuple[int, ...]
+    """Micro-batches that wait at every stage, never more than there are."""
+    recomputes: bool
+    accumulates: bool
+    offloads: bool
+    infeed: OpCost
+    streamed_bytes: int
+    boundaries: tuple[tuple[int, int], ...]
+    """Bytes from each stage to the next, and back."""
+    replicas: int
+    pipelined: bool
+
+
+class MemoryPlan(NamedTuple):
+    """The memory of the IPUs, and what else follows from the walk."""
+
+    ipus: tuple[IpuMemory, ...]
+    tensors: tuple[StageTensors, ...]
+    """Of every stage."""
+    stash_bytes: tuple[int, ...]
+    """Of every stage, per waiting micro-batch."""
+    code: tuple[StageCode, ...]
+    """Of every IPU."""
+
+
+def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
+    """Work out the memory of every IPU that has a stage."""
+    options, cost = request.options, request.options.costing
+    tensors = stage_tensors(
+        request.model,
+        request.batch,
+        cost,
+        request.optimizer,
+        request.with_loss,
+        request.stage_of_layer,
+        request.recomputes and not request.pipelined,
+    )
+    stash = tuple(
+        (own.input_bytes + own.mask_bytes if request.recomputes else own.kept_bytes)
+        if depth
+        else 0
+        for own, depth in zip(tensors, request.fifo_depth, strict=True)
+    )
+    weights, trained = _weight_bytes(request)
+    memories, codes = [], []
+    for ipu in sorted(set(request.mapping)):
+        stages = [stage for stage, on in enumerate(request.mapping) if on == ipu]
+        code = ipu_code(
+            request.model,
+            request.batch,
+            cost,
+            request.optimizer,
+            request.with_loss,
+            request.stage_of_layer,
+            frozenset(stages),
+            request.accumulates,
+            request.infeed if 0 in stages else None,
+            table,
+            options.outlining,
+        )
+        codes.append(code)
+        own_trained = sum(trained[stage] for stage in stages)
+        live, temporaries = _working_set([tensors[stage] for stage in stages])
+        waiting = sum(stash[stage] * request.fifo_depth[stage] for stage in stages)
+        categories = {
+            "weights": sum(weights[stage] for stage in stages),
+            "optimizer": request.optimizer.slots * own_trained if cost.training else 0,
+            "accumulators": own_trained if request.accumulates else 0,
+            "stash": 0 if request.offloads else waiting,
+            "activations": live,
+            "temporaries": temporaries,
+            "code": code.code_bytes,
+            "io": _io_bytes(request, stages, own_trained, table.values),
+        }
+        memories.append(_memory(ipu, categories, code, request, table))
+    return MemoryPlan(tuple(memories), tensors, stash, tuple(codes))
+
+
+def _weight_bytes(request: MemoryRequest) -> tuple[list[int], list[int]]:
+    """Return bytes of all and of trained weights, per stage."""
+    value_bytes = request.options.costing.value_bytes
+    stages = len(request.mapping)
+    weights, trained = [0] * stages, [0] * stages
+    for layer, stage in zip(
+        request.model.stage_layers, request.stage_of_layer, strict=True
+    ):
+        for weight in layer.weights:
+            weights[stage] += weight.size * value_bytes
+            trained[stage] += weight.size * value_bytes if weight.trainable else 0
+    return weights, trained
+
+
+def _working_set(stages: list[StageTensors]) -> tuple[int, int]:
+    """Return live tensors and temporaries of stages that take turns on an IPU."""
+    fullest = max(
+        stages,
+        key=lambda own: own.live_bytes + own.temporary_bytes - own.kept_bytes,
+    )
+    others = sum(own.kept_bytes for own in stages) - fullest.kept_bytes
+    return fullest.live_bytes + others, fullest.temporary_bytes
+
+
+def _io_bytes(
+    request: MemoryRequest,
+    stages: list[int],
+    trained_bytes: int,
+    constants: Mapping[str, float],
+) -> int:
+    """Count stream buffers, copy buffers and the buffer of merged reductions."""
+    total = 0
+    if 0 in stages:
+        total += int(constants["stream_buffers"] * request.streamed_bytes)
+    for stage, (there, back) in enumerate(request.boundaries):
+        # A boundary inside one IPU needs no copy.
+        if request.mapping[stage] != request.mapping[stage + 1]:
+            total += (there + back) * ((stage in stages) + (stage + 1 in stages))
+    if request.replicas > 1:
+        total += min(request.options.sum_buffer_bytes, trained_bytes)
+    return total
+
+
+def _memory(
+    ipu: int,
+    categories: dict[str, int],
+    code: StageCode,
+    request: MemoryRequest,
+    table: HardwareTable,
+) -> IpuMemory:
+    options, values = request.options, table.values
+    on_io_tiles = categories["io"] if options.io_tiles else 0
+    used = sum(categories.values()) - on_io_tiles
+    convolves = any(
+        layer.kind in ("Conv2D", "DepthwiseConv2D")
+        for layer in request.model.stage_layers
+    )
+    imbalance = values["imbalance_conv" if convolves else "imbalance_matmul"]
+    tiles = options.costing.tiles
+    return IpuMemory(
+        ipu=ipu,
+        by_category=categories,
+        used_bytes=used,
+        capacity_bytes=tiles * options.ipu.tile_bytes,
+        fullest_tile_bytes=int(used / tiles * imbalance),
+        tile_capacity_bytes=options.ipu.tile_bytes,
+        tiles=tiles,
+        io_tiles=options.io_tiles,
+    )

@@ -1,0 +1,158 @@
+"""From a request to a plan: times, memory and problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ipu_runtime.plan.hardware import HardwareFileError, load_table
+from ipu_runtime.plan.layer_plans import plan_layers
+from ipu_runtime.plan.memory import MemoryPlan, plan_memory
+from ipu_runtime.plan.memory_problems import memory_problems
+from ipu_runtime.plan.modelled_config import read_config
+from ipu_runtime.plan.plan import Plan, PlanRequest, StagePlan
+from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.replica import Replica, describe_replica
+from ipu_runtime.plan.replication import replica_count, steps_per_replica
+from ipu_runtime.plan.step_time import Timing
+from ipu_runtime.plan.validation import check_request
+
+
+def make_plan(request: PlanRequest) -> Plan:
+    """Plan a request; whatever is wrong with it is among the plan's problems."""
+    return _plan(request, with_remedies=True)
+
+
+def _plan(request: PlanRequest, *, with_remedies: bool) -> Plan:
+    try:
+        table = load_table(request.hardware_file)
+    except HardwareFileError as error:
+        return Plan(request, (Problem("hardware", str(error)),))
+    problems = list(check_request(request))
+    system = table.system(request.system)
+    if system is None or not _can_be_planned(request, problems):
+        return Plan(request, tuple(problems))
+    half = request.model.dtype == "float16"
+    options, unread = read_config(request.config, system, table, half, request.training)
+    problems += unread
+    replica, unknown = describe_replica(request, table, system, options)
+    problems += unknown
+    timing = replica.time()
+    memory = plan_memory(replica.memory_request(), table)
+    problems += _io_problems(replica, memory)
+    if with_remedies:
+        problems += memory_problems(
+            request,
+            memory.ipus,
+            system.ipus,
+            lambda changed: _plan(changed, with_remedies=False),
+        )
+    steps, execution = steps_per_replica(request), replica.steps_per_execution
+    return Plan(
+        request=request,
+        problems=tuple(problems),
+        replicas=replica.replicas,
+        ipus=replica.replicas * replica.ipus_per_replica,
+        ipus_per_replica=replica.ipus_per_replica,
+        layers=plan_layers(
+            request.model,
+            request.batch_size,
+            options.costing,
+            replica.optimizer,
+            replica.with_loss,
+            replica.stage_of_layer,
+            request.label_values,
+            replica.accumulates,
+            options.ipu.clock_hz,
+            table,
+        ),
+        stages=_stage_plans(replica, timing, memory),
+        memory=memory.ipus,
+        step=timing.step,
+        steps_per_epoch=steps,
+        steps_per_execution=execution,
+        executions_per_epoch=steps // execution,
+        updates_per_epoch=steps // request.gradient_accumulation
+        if request.training
+        else 0,
+        batches_dropped=request.batches - steps * replica.replicas,
+        bubble_fraction=timing.bubble_fraction,
+        compile_s=_compile_s(replica, memory),
+        copy_us=timing.copy_us,
+        run_us=timing.run_us,
+        update_us=timing.whole_update_us,
+        all_reduce_us=timing.all_reduce_us,
+        constants=table.values,
+    )
+
+
+def _can_be_planned(request: PlanRequest, problems: Sequence[Problem]) -> bool:
+    """Tell whether figures make sense in spite of the problems."""
+    if request.batch_size < 1 or request.gradient_accumulation < 1:
+        return False
+    if not request.model.stage_layers or replica_count(request) < 1:
+        return False
+    return not any(
+        problem.severity is Severity.ERROR and problem.where.startswith("pipeline")
+        for problem in problems
+    )
+
+
+def _stage_plans(
+    replica: Replica, timing: Timing, memory: MemoryPlan
+) -> tuple[StagePlan, ...]:
+    names: list[list[str]] = [[] for _ in replica.mapping]
+    for layer, stage in zip(
+        replica.request.model.stage_layers, replica.stage_of_layer, strict=True
+    ):
+        names[stage].append(layer.name)
+    return tuple(
+        StagePlan(
+            index=stage,
+            ipu=ipu,
+            layers=tuple(names[stage]),
+            forward_us=timing.forward_us[stage],
+            backward_us=timing.backward_us[stage],
+            recompute_us=timing.recompute_us[stage],
+            update_us=timing.update_us[stage],
+            fifo_depth=replica.fifo_depth[stage],
+            stash_bytes=memory.stash_bytes[stage] * replica.fifo_depth[stage],
+        )
+        for stage, ipu in enumerate(replica.mapping)
+    )
+
+
+def _compile_s(replica: Replica, memory: MemoryPlan) -> float:
+    """Return the modelled compilation time of the program of one replica."""
+    values = replica.table.values
+    plans = sum(code.plans for code in memory.code)
+    supersteps = sum(code.supersteps for code in memory.code)
+    supersteps += int(values["loop_supersteps"])
+    time = values["compile_s"] + values["compile_s_per_plan"] * plans
+    time += values["compile_s_per_superstep"] * supersteps
+    ipus = len(memory.ipus)
+    if ipus > 1:
+        time *= values["compile_share_fixed"] + values["compile_share_per_ipu"] * ipus
+    return time
+
+
+def _io_problems(replica: Replica, memory: MemoryPlan) -> list[Problem]:
+    """Warn of streams that reserved tiles cannot hold."""
+    options = replica.options
+    if not options.io_tiles:
+        return []
+    room = options.io_tiles * options.ipu.tile_bytes * options.io_proportion
+    problems = []
+    for item in memory.ipus:
+        if item.by_category["io"] > room:
+            needed = item.by_category["io"] / (room / options.io_tiles)
+            problems.append(
+                Problem(
+                    "ipu.io_tiles.num_io_tiles",
+                    f"{options.io_tiles} tiles hold {room / 1e6:.1f} MB of streams, "
+                    f"IPU {item.ipu} has {item.by_category['io'] / 1e6:.1f} MB",
+                    f"at least {int(needed) + 1}",
+                    Severity.WARNING,
+                    suggestion=int(needed) + 1,
+                )
+            )
+    return problems
