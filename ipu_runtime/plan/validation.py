@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipu_runtime.plan.count_rules import check_ipus, check_micro_batches, check_steps
 from ipu_runtime.plan.field import nearest
-from ipu_runtime.plan.hardware import find_system, systems
+from ipu_runtime.plan.hardware import HardwareFileError, load_table
 from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.stage_rules import check_stages
@@ -22,9 +22,14 @@ def check_request(request: PlanRequest) -> tuple[Problem, ...]:
                 suggestion=1,
             )
         )
-    system = find_system(request.system)
+    try:
+        table = load_table(request.hardware_file)
+    except HardwareFileError as error:
+        problems.append(Problem("hardware", str(error)))
+        table = load_table()
+    system = table.system(request.system)
     if system is None:
-        names = [known.name for known in systems()]
+        names = list(table.systems)
         guess = nearest(request.system, names)
         problems.append(
             Problem(
