@@ -1,0 +1,228 @@
+"""Parts that the exported scripts share: head, data, order of samples, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from textwrap import dedent, wrap
+
+from ipu_runtime.plan.config_enums import ENUM_OF_FIELD
+from ipu_runtime.plan.model_spec import LayerSpec
+from workbench.core.dataset_facts import NAMED
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.resolved_model import resolved
+from workbench.core.script_export.python_text import WIDTH, call, literal
+from workbench.core.topology import topology
+
+_RUN_WITH = "ipu-workbench exec"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A command line flag of the script."""
+
+    name: str
+    default: object
+    help: str
+    kind: str = "int"
+
+
+def head(spec: ExperimentSpec, imports: Sequence[str]) -> str:
+    """Return the docstring and the imports."""
+    title = spec.experiment.title.rstrip(".").replace("\\", "").replace('"', "'")
+    origin = spec.experiment.name.replace("\\", "").replace('"', "'")
+    text = (
+        f"Exported by ipu-workbench from {origin}. It needs Graphcore's TensorFlow 2 "
+        f"and IPUs; without them, run it with: {_RUN_WITH} SCRIPT"
+    )
+    docstring = "\n".join(['"""' + f"{title}.", "", *wrap(text, WIDTH), '"""'])
+    return "\n".join([docstring, "", *imports])
+
+
+def constants(**values: object) -> str:
+    """Return assignments of the script's constants."""
+    return "\n".join(f"{name} = {literal(value)}" for name, value in values.items())
+
+
+def flags_function(
+    switches: Sequence[str], flags: Sequence[Flag], end: Sequence[str] = ()
+) -> str:
+    """Return `parse_arguments`; switches and what follows the flags are source."""
+    lines = [
+        "def parse_arguments():",
+        "    parser = argparse.ArgumentParser(description=__doc__)",
+        *switches,
+    ]
+    for flag in flags:
+        arguments = [
+            literal(f"--{flag.name}"),
+            f"type={flag.kind}",
+            f"default={literal(flag.default)}",
+            f"help={literal(flag.help)}",
+        ]
+        lines += call("parser.add_argument", arguments, indent=4)
+    if not end:
+        return "\n".join([*lines, "    return parser.parse_args()"])
+    return "\n".join(
+        [*lines, "    args = parser.parse_args()", *end, "    return args"]
+    )
+
+
+def switch_lines(name: str, default: bool, text: str) -> list[str]:
+    """Return a flag that is on or off, with its opposite where it is on."""
+    flag, action = literal(f"--{name}"), 'action="store_true"'
+    if not default:
+        arguments = [flag, action, f"help={literal(text)}"]
+        return call("parser.add_argument", arguments, indent=4)
+    text = literal(f"{text} (the default)")
+    opposite = [
+        literal(f"--no-{name}"),
+        f"dest={literal(name.replace('-', '_'))}",
+        'action="store_false"',
+    ]
+    return [
+        *call(
+            "parser.add_argument",
+            [flag, action, "default=True", f"help={text}"],
+            indent=4,
+        ),
+        *call("parser.add_argument", opposite, indent=4),
+    ]
+
+
+def load_function(spec: ExperimentSpec) -> str:
+    """Return `load_data`, which gives the samples as the model takes them."""
+    data = spec.data
+    shape = input_shape(spec)
+    lines = ["def load_data():", *_source_lines(spec)]
+    for part, limit in (("train", data.train_samples), ("test", data.test_samples)):
+        x, y = f"x_{part}", f"y_{part}"
+        if limit and data.dataset != "synthetic":
+            lines.append(f"    {x}, {y} = {x}[:{limit}], {y}[:{limit}]")
+        if data.dataset != "synthetic":
+            lines += [
+                f'    {x} = {x}.astype("float32") / 255',
+                f"    {x} = {x}.reshape((-1, {literal(shape)[1:-1].rstrip(',')}))",
+            ]
+        if data.labels == "categorical":
+            lines.append(f"    {y} = keras.utils.to_categorical({y}, NUM_CLASSES)")
+        else:
+            lines.append(f'    {y} = {y}.astype("int32").reshape(-1)')
+    lines.append("    return (x_train, y_train), (x_test, y_test)")
+    return "\n".join(lines)
+
+
+def _source_lines(spec: ExperimentSpec) -> list[str]:
+    name = spec.data.dataset
+    arrays = "(x_train, y_train), (x_test, y_test)"
+    if name in ("mnist", "cifar10", "cifar10-full"):
+        module = name.removesuffix("-full")
+        return [f"    {arrays} = keras.datasets.{module}.load_data()"]
+    if name not in NAMED:
+        return [
+            f"    with np.load({literal(name)}) as arrays:",
+            '        x_train, y_train = arrays["x_train"], arrays["y_train"]',
+            '        x_test, y_test = arrays["x_test"], arrays["y_test"]',
+        ]
+    raise ScriptError(
+        "data.dataset: a script needs real data, not synthetic ones; use mnist, "
+        "cifar10 or an .npz file"
+    )
+
+
+class ScriptError(Exception):
+    """The experiment cannot be written as a script; the text says why."""
+
+
+def order_function(spec: ExperimentSpec) -> str:
+    """Return `epoch_indices`: which samples an epoch takes, in which order."""
+    one_pass = (
+        "np.random.default_rng([SEED, {n}]).permutation(samples)"
+        if spec.data.shuffle
+        else "np.arange(samples)"
+    )
+    if spec.data.preparation != "repeat":
+        return dedent(f"""\
+            def epoch_indices(epoch, samples, per_epoch):
+                return {one_pass.format(n="epoch")}[:per_epoch]""")
+    return dedent(f"""\
+        def epoch_indices(epoch, samples, per_epoch):
+            # Passes over the data follow each other without regard to epochs.
+            first = epoch * per_epoch
+            passes = range(first // samples, (first + per_epoch - 1) // samples + 1)
+            orders = [{one_pass.format(n="n")} for n in passes]
+            stream = np.concatenate(orders)
+            return stream[first % samples :][:per_epoch]""")
+
+
+def config_function(spec: ExperimentSpec) -> str:
+    """Return `configure_ipus` with every field that the experiment sets."""
+    lines = [
+        "def configure_ipus():",
+        "    config = ipu.config.IPUConfig()",
+        "    config.auto_select_ipus = NUM_IPUS",
+    ]
+    for path, value in spec.ipu.items():
+        if path == "auto_select_ipus":
+            continue
+        enum = ENUM_OF_FIELD.get(path)
+        shown = f"ipu.config.{enum.__name__}.{value}" if enum else _plain(value)
+        lines.append(f"    config.{path} = {shown}")
+    return "\n".join([*lines, "    config.configure_ipu_system()"])
+
+
+def _plain(value: object) -> str:
+    """Return a configuration value; lists stay lists, as the type check wants."""
+    if isinstance(value, list):
+        return f"[{', '.join(_plain(item) for item in value)}]"
+    return literal(value)
+
+
+def classes(spec: ExperimentSpec) -> int:
+    """Return the width of the model's output."""
+    model, _ = resolved(spec.model)
+    assert model is not None
+    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
+    return output.output_shape[-1] if output.output_shape else 1
+
+
+def input_shape(spec: ExperimentSpec) -> tuple[int, ...]:
+    """Return the shape of one sample."""
+    model, _ = resolved(spec.model)
+    assert model is not None
+    if len(model.input_layers) != 1:
+        raise ScriptError("model.layers: a script needs a model with one input")
+    return model.input_layers[0].output_shape
+
+
+def layers_of(spec: ExperimentSpec) -> tuple[LayerSpec, ...]:
+    """Return the layers, with the model's type where it is not the usual one."""
+    if spec.model.dtype == "float32":
+        return spec.model.layers
+    return tuple(
+        layer
+        if layer.kind == "Input"
+        else replace(layer, settings={**layer.settings, "dtype": spec.model.dtype})
+        for layer in spec.model.layers
+    )
+
+
+def stage_count(spec: ExperimentSpec) -> int:
+    """Return the number of pipeline stages; 1 without a pipeline."""
+    return max(spec.pipeline.stages, default=0) + 1
+
+
+def ipu_count(spec: ExperimentSpec) -> int:
+    """Return the IPUs that the script selects."""
+    return max(topology(spec).ipus, 1)
+
+
+def optimizer_code(spec: ExperimentSpec, rate: str) -> str:
+    """Return the Keras optimizer with a learning rate given as source."""
+    momentum = spec.train.momentum
+    return {
+        "sgd": f"keras.optimizers.SGD({rate})",
+        "momentum": f"keras.optimizers.SGD({rate}, momentum={momentum})",
+        "rmsprop": f"keras.optimizers.RMSprop({rate})",
+        "adam": f"keras.optimizers.Adam({rate})",
+    }[spec.train.optimizer]

@@ -1,0 +1,67 @@
+"""Python source text: literals and calls as a formatter would leave them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+WIDTH = 88
+
+
+def literal(value: Any) -> str:
+    """Return a plain value as Python source; lists become tuples."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list | tuple):
+        items = ", ".join(literal(item) for item in value)
+        return f"({items},)" if len(value) == 1 else f"({items})"
+    if isinstance(value, Mapping):
+        pairs = (f"{literal(key)}: {literal(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    return repr(value)
+
+
+def call(
+    function: str,
+    arguments: Sequence[str],
+    *,
+    indent: int = 0,
+    before: str = "",
+    after: str = "",
+) -> list[str]:
+    """Return a call on one line, or broken where a formatter would break it.
+
+    Args:
+        function: What is called.
+        arguments: Its arguments as source.
+        indent: Spaces before every line.
+        before: Source in front of the call, such as an assignment.
+        after: Source behind it, such as the call of what it returns.
+    """
+    space = " " * indent
+    start, listed = f"{space}{before}{function}(", ", ".join(arguments)
+    if len(start) + len(listed) + 1 + len(after) <= WIDTH:
+        return [f"{start}{listed}){after}"]
+    if after[:1] == "(" and len(start) + len(listed) + 2 <= WIDTH:
+        return [f"{start}{listed})(", f"{space}    {after[1:-1]}", f"{space})"]
+    if len(space) + 4 + len(listed) <= WIDTH:
+        return [start, f"{space}    {listed}", f"{space}){after}"]
+    rows = [f"{space}    {item}," for item in arguments]
+    return [start, *rows, f"{space}){after}"]
+
+
+def keywords(values: Mapping[str, Any]) -> list[str]:
+    """Return settings as keyword arguments."""
+    return [f"{name}={literal(value)}" for name, value in values.items()]
+
+
+def indented(lines: Sequence[str], by: int = 4) -> list[str]:
+    """Return lines moved to the right; empty ones stay empty."""
+    return [" " * by + line if line else line for line in lines]
+
+
+def _text(value: str) -> str:
+    # JSON's escapes are Python's, and it quotes as a formatter does.
+    quoted = json.dumps(value, ensure_ascii=False)
+    return quoted.replace("\x7f", "\\x7f")
