@@ -25,9 +25,13 @@ unit: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "ipu-workbench needs Python 3.11 to 3.13, but $(PYTHON) is %d.%d: try make PYTHON=python3.12" % v)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
 	@touch $(STAMP)
+
+# QUICK=1 takes fewer rounds and less than three minutes.
+bench: $(STAMP)
+	$(BIN)/python -m bench $(if $(QUICK),--quick)
 
 clean:
 	rm -rf $(VENV)

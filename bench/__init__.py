@@ -1,0 +1,1 @@
+"""Measurements side by side in one run; `python -m bench` prints them as a table."""

@@ -1,0 +1,75 @@
+"""Time two ways of doing the same work in turns, so that a busy machine hits both."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from bench.figure import Figure
+
+Work = Callable[[], object]
+
+
+def seconds(work: Work) -> float:
+    """Return how long one call takes; garbage of earlier work is cleared before."""
+    gc.collect()
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def ratio(
+    area: str,
+    name: str,
+    ours: Work,
+    reference: Work,
+    *,
+    rounds: int,
+    limit: float | None,
+    note: str = "",
+) -> Figure:
+    """Return the time of `ours` as a multiple of the reference's, in turns.
+
+    Both are called once before, so that nothing is measured that happens only once.
+    """
+    ours(), reference()
+    pairs = [(seconds(ours), seconds(reference)) for _ in range(rounds)]
+    ratios = [mine / other for mine, other in pairs]
+    reference_s = statistics.median(other for _, other in pairs)
+    told = f"reference {reference_s * 1e3:.3g} ms" + (f", {note}" if note else "")
+    return Figure(
+        area,
+        name,
+        statistics.median(ratios),
+        "x",
+        min(ratios),
+        max(ratios),
+        limit,
+        note=told,
+    )
+
+
+def of_samples(
+    area: str,
+    name: str,
+    samples: Sequence[float],
+    unit: str,
+    *,
+    limit: float | None = None,
+    more_is_better: bool = False,
+    note: str = "",
+) -> Figure:
+    """Return the median and spread of what was measured."""
+    return Figure(
+        area,
+        name,
+        statistics.median(samples),
+        unit,
+        min(samples),
+        max(samples),
+        limit,
+        more_is_better,
+        note,
+    )
