@@ -1,0 +1,141 @@
+"""A loop inside TensorFlow that runs a program on every replica of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import func_graph as func_graph_module
+
+from ipu_runtime.engine.collectives import has_collective, mark_shared
+from ipu_runtime.engine.replication import ReplicaVariables, replicate
+
+Body = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
+"""Takes loop-carried tensors; returns their new values, and operations to run."""
+
+
+class NotReplicatedError(ValueError):
+    """Replicas would train apart, because nothing is exchanged between them."""
+
+
+@dataclass(frozen=True)
+class DeviceLoop:
+    """A loop as it stands in the host's graph."""
+
+    carried: list[list[Any]]
+    """Final values of the loop-carried tensors, by replica."""
+    operation: Any
+    """Completes when all iterations are done."""
+    broadcasts: list[Any] = field(default_factory=list)
+    """Bring every replica's variables to the state of the first."""
+
+
+def build_loop(
+    condition: Callable[..., Any],
+    body: Body,
+    carried: Sequence[Any],
+    replicas: Callable[[], int],
+    iterations: int | None = None,
+    needs_exchange: bool = False,
+    broadcast_first: bool = False,
+) -> DeviceLoop:
+    """Build a loop whose body is traced once and runs on all replicas in lock-step.
+
+    The number of replicas is asked for after tracing, because it depends on how many
+    IPUs the body uses. `condition` sees the first replica's carried tensors.
+    """
+    carried = [tf.convert_to_tensor(value) for value in carried]
+    traced, must_run, waiting = _trace(body, carried)
+    count = replicas()
+    for tell in waiting.tell:
+        tell(count)
+    if needs_exchange and count > 1 and not has_collective(traced):
+        raise NotReplicatedError(
+            f"This is not a valid replicated training graph: {count} replicas were "
+            "asked for, but no gradient crosses between them. Wrap the optimizer in "
+            "ipu.optimizers.CrossReplicaOptimizer."
+        )
+    for multiple in waiting.multiples:
+        if iterations is not None and iterations % multiple:
+            raise ValueError(
+                f"The loop runs {iterations} iterations, but gradients are accumulated "
+                f"over {multiple} mini-batches: {iterations} must be a multiple of "
+                f"{multiple}."
+            )
+    variables = ReplicaVariables(count)
+
+    def one_iteration(*flat: Any) -> list[Any]:
+        by_replica = _split(flat, count)
+        copies = replicate(traced, by_replica, variables, must_run)
+        results = [tensor for outputs in copies.outputs for tensor in outputs]
+        with tf.control_dependencies(copies.control_outputs):
+            return [tf.identity(tensor) for tensor in results]
+
+    if count > 1:
+        variables.create(traced)
+    with tf.control_dependencies(variables.broadcasts if broadcast_first else None):
+        start = [tf.identity(value) for value in carried] * count
+        flat = tf.while_loop(
+            lambda *values: condition(*values[: len(carried)]),
+            one_iteration,
+            start,
+            parallel_iterations=1,
+        )
+    flat = list(flat) if isinstance(flat, (list, tuple)) else [flat]
+    for tensor in flat:
+        mark_shared(tensor.op)
+    return DeviceLoop(_split(flat, count), tf.group(*flat), variables.broadcasts)
+
+
+def _split(flat: Sequence[Any], replicas: int) -> list[list[Any]]:
+    size = len(flat) // replicas
+    return [list(flat[size * r : size * (r + 1)]) for r in range(replicas)]
+
+
+@dataclass
+class _Trace:
+    """What the program being traced asks for."""
+
+    tell: list[Callable[[int], None]] = field(default_factory=list)
+    multiples: list[int] = field(default_factory=list)
+
+
+_waiting: ContextVar[_Trace | None] = ContextVar("waiting", default=None)
+
+
+def when_replicas_known(tell: Callable[[int], None]) -> None:
+    """Call `tell` with the number of replicas of the program being traced."""
+    waiting = _waiting.get()
+    if waiting is not None:
+        waiting.tell.append(tell)
+
+
+def require_multiple_of(count: int) -> None:
+    """Let the loop being traced run a multiple of `count` iterations only."""
+    waiting = _waiting.get()
+    if waiting is None:
+        raise ValueError(
+            f"Accumulating gradients over {count} mini-batches needs a loop around "
+            "it: ipu.loops.repeat, or an estimator."
+        )
+    waiting.multiples.append(count)
+
+
+def _trace(body: Body, carried: Sequence[Any]) -> tuple[Any, list[Any], _Trace]:
+    """Trace the body of one replica into a graph of its own."""
+    graph = func_graph_module.FuncGraph("ipu_program")
+    waiting = _Trace()
+    token = _waiting.set(waiting)
+    try:
+        with graph.as_default():
+            for value in carried:
+                placeholder = tf.compat.v1.placeholder(value.dtype, value.shape)
+                graph.inputs.append(placeholder)
+            outputs, operations = body(*graph.inputs[: len(carried)])
+            graph.outputs = [tf.identity(output) for output in outputs]
+    finally:
+        _waiting.reset(token)
+    return graph, [item for item in operations if item is not None], waiting

@@ -1,0 +1,109 @@
+"""A program that an estimator runs, and how it is run in pieces."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipu_runtime.engine.model_scope import LayerUse
+from ipu_runtime.engine.observer import Progress, current_observer
+
+_PIECE_SECONDS = 0.1
+_UNWATCHED_PIECE_SECONDS = 1.0
+"""Without a watcher, pieces only have to be short enough for ctrl+c."""
+
+
+@dataclass(frozen=True)
+class EstimatorProgram:
+    """A loop in a graph, ready for a session."""
+
+    units: Any
+    """Placeholder: iterations of the loop to run in one call."""
+    sums: Mapping[str, Any]
+    """Scalars summed over the iterations of one call and averaged over replicas."""
+    operation: Any
+    """Completes with the iterations."""
+    steps_per_unit: int = 1
+    """Steps that the global step counts for one iteration."""
+    batches_per_unit: int = 1
+    """Micro-batches of one iteration, on one replica."""
+    broadcasts: Sequence[Any] = ()
+    layer_uses: Sequence[LayerUse] = ()
+    hooks: Sequence[Any] = ()
+    """Hooks that the model function asks for."""
+    after_loop: Mapping[str, Any] = field(default_factory=dict)
+    """What the host fetches after each loop."""
+    finals: Mapping[str, Any] = field(default_factory=dict)
+    """What the host fetches once at the end, by name of the result."""
+    host_operation: Any = None
+    """Runs on the host after the loop."""
+
+
+@dataclass
+class PieceRunner:
+    """Runs a program's loop in pieces of about 100 ms and tells who watches."""
+
+    program: EstimatorProgram
+    phase: str
+    total_steps: int
+    ipu_step_us: float = 0.0
+    stopped: bool = False
+    steps_done: int = 0
+    _unit_seconds: float = field(default=0.0, init=False)
+    _sums: dict[str, float] = field(default_factory=dict, init=False)
+    _units_done: int = field(default=0, init=False)
+
+    def run(self, session: Any, units: int) -> dict[str, float]:
+        """Run iterations; return the mean of every scalar over those done."""
+        program, observer = self.program, current_observer()
+        done = 0
+        sums: dict[str, float] = {}
+        while done < units:
+            if observer is not None and observer.should_stop():
+                self.stopped = True
+                break
+            piece = min(units - done, self._piece(observer is not None))
+            start = time.perf_counter()
+            values, _ = session.run(
+                (program.sums, program.operation), {program.units: piece}
+            )
+            seconds = time.perf_counter() - start
+            self._unit_seconds = seconds / piece
+            done += piece
+            self.steps_done += piece * program.steps_per_unit
+            self._add(values, sums, piece)
+            if observer is not None:
+                observer.progressed(self._progress(seconds, piece))
+        return {name: value / max(done, 1) for name, value in sums.items()}
+
+    def warm_up(self, session: Any) -> None:
+        """Let TensorFlow prepare the program without running an iteration."""
+        program = self.program
+        session.run((program.sums, program.operation), {program.units: 0})
+
+    def _piece(self, watched: bool) -> int:
+        if not self._unit_seconds:
+            return 1
+        wanted = _PIECE_SECONDS if watched else _UNWATCHED_PIECE_SECONDS
+        return max(1, int(wanted / self._unit_seconds))
+
+    def _add(self, values: Mapping[str, float], sums: dict[str, float], n: int) -> None:
+        self._units_done += n
+        for name, value in values.items():
+            sums[name] = sums.get(name, 0.0) + float(value)
+            self._sums[name] = self._sums.get(name, 0.0) + float(value)
+
+    def _progress(self, seconds: float, piece: int) -> Progress:
+        program = self.program
+        logs = {name: total / self._units_done for name, total in self._sums.items()}
+        return Progress(
+            self.phase,
+            1 if self.phase == "train" else 0,
+            self.steps_done,
+            self.total_steps,
+            logs,
+            seconds * 1e3 / (piece * program.batches_per_unit),
+            self.ipu_step_us,
+        )

@@ -1,0 +1,331 @@
+"""Turn the program of one replica into that of several, operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.ops import cond_v2, handle_data_util
+
+from ipu_runtime.engine.collectives import (
+    SHARED,
+    collective_of,
+    group_of,
+    has_collective,
+)
+
+_READS = (
+    "ReadVariableOp",
+    "VariableShape",
+    "VarIsInitializedOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+)
+_DRAWN_SEED = 7_368_787
+"""Distance between the random seeds of neighbouring replicas."""
+_HIDDEN = ("_class",)
+"""Attributes that name other operations of the original graph."""
+
+
+@dataclass
+class ReplicaVariables:
+    """The copies of variables that replicas beyond the first work on."""
+
+    replicas: int
+    copies: dict[str, list[Any]] = field(default_factory=dict)
+    broadcasts: list[Any] = field(default_factory=list)
+    """Operations that give every copy the value that the first replica has."""
+
+    def handle(self, handle: Any, replica: int) -> Any:
+        """Return the variable of a replica; the first has the original."""
+        if replica == 0:
+            return handle
+        if handle.name not in self.copies:
+            with tf.init_scope(), tf.control_dependencies(None):
+                self.copies[handle.name] = [
+                    self._copy(handle, number) for number in range(1, self.replicas)
+                ]
+        return self.copies[handle.name][replica - 1]
+
+    def create(self, source: Any) -> None:
+        """Make the copies that a traced graph needs, before a loop refers to them."""
+        written = written_handles(source)
+        for outer, inner in source.captures:
+            if inner.name in written and outer.op.type == "VarHandleOp":
+                self.handle(outer, 1)
+
+    def _copy(self, handle: Any, replica: int) -> Any:
+        # The copy has no initializer of its own: it is always broadcast to first.
+        node = handle.op.node_def
+        dtype = tf.as_dtype(node.attr["dtype"].type)
+        shape = tf.TensorShape(node.attr["shape"].shape)
+        copy = tf.raw_ops.VarHandleOp(
+            dtype=dtype,
+            shape=shape,
+            shared_name=f"{handle.op.name}/replica_{replica}",
+            name=f"{handle.op.name}/replica_{replica}",
+        )
+        value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+        if handle.op.name.endswith("seed_generator_state"):
+            value += tf.cast(tf.constant([replica * _DRAWN_SEED, 0]), dtype)
+        self.broadcasts.append(tf.raw_ops.AssignVariableOp(resource=copy, value=value))
+        return copy
+
+
+@dataclass(frozen=True)
+class Copies:
+    """A traced program, copied for every replica."""
+
+    outputs: list[list[Any]]
+    """Outputs of the traced graph, by replica."""
+    control_outputs: list[Any]
+    """Operations that make the programs complete."""
+
+
+def replicate(
+    source: Any,
+    arguments: Sequence[Sequence[Any]],
+    variables: ReplicaVariables,
+    must_run: Sequence[Any] = (),
+) -> Copies:
+    """Copy a traced graph into the current one, once for every replica.
+
+    `arguments` holds the values of the graph's own inputs, by replica.
+    """
+    copier = _Copier(variables, arguments, source)
+    wanted = [*(tensor.op for tensor in source.outputs), *must_run]
+    for operation in in_order(wanted):
+        copier.copy(operation)
+    return Copies(
+        [
+            [copier.tensor(tensor, replica) for tensor in source.outputs]
+            for replica in range(variables.replicas)
+        ],
+        [copy for operation in must_run for copy in copier.operations[operation.name]],
+    )
+
+
+def in_order(wanted: Sequence[Any]) -> Iterator[Any]:
+    """Yield what the wanted operations need, each after its inputs."""
+    done: set[str] = set()
+    stack = [(operation, False) for operation in reversed(wanted)]
+    while stack:
+        operation, expanded = stack.pop()
+        if operation.name in done:
+            continue
+        if expanded:
+            done.add(operation.name)
+            yield operation
+            continue
+        stack.append((operation, True))
+        needed = [tensor.op for tensor in operation.inputs]
+        for other in (*operation.control_inputs, *needed):
+            if other.name not in done:
+                stack.append((other, False))
+
+
+class _Copier:
+    def __init__(
+        self,
+        variables: ReplicaVariables,
+        arguments: Sequence[Sequence[Any]],
+        source: Any,
+    ) -> None:
+        self.operations: dict[str, list[Any]] = {}
+        self._variables = variables
+        self._replicas = variables.replicas
+        self._tensors: list[dict[str, Any]] = [{} for _ in range(self._replicas)]
+        self._target = tf.compat.v1.get_default_graph()
+        for function in source._functions.values():
+            self._target._add_function_recursive(function)
+        # A branch of a condition gets its captured tensors as arguments too.
+        captures = [] if len(arguments[0]) == len(source.inputs) else source.captures
+        own = source.inputs[: len(source.inputs) - len(captures)]
+        written = written_handles(source)
+        for replica in range(self._replicas):
+            values = self._tensors[replica]
+            for inner, value in zip(own, arguments[replica], strict=True):
+                values[inner.name] = value
+            for outer, inner in captures:
+                values[inner.name] = (
+                    variables.handle(outer, replica)
+                    if inner.name in written and outer.op.type == "VarHandleOp"
+                    else outer
+                )
+
+    def tensor(self, tensor: Any, replica: int) -> Any:
+        """Return a replica's copy of a tensor."""
+        return self._tensors[replica][tensor.name]
+
+    def copy(self, operation: Any) -> None:
+        """Copy an operation for all replicas; its inputs are copied already."""
+        if all(tensor.name in self._tensors[0] for tensor in operation.outputs) and (
+            operation.outputs
+        ):
+            self.operations[operation.name] = []
+            return
+        kind = collective_of(operation)
+        if kind in _COLLECTIVES:
+            inputs = [
+                self.tensor(operation.inputs[0], replica)
+                for replica in range(self._replicas)
+            ]
+            results = _COLLECTIVES[kind](inputs, operation, self._replicas)
+            self._store(operation, [[result] for result in results])
+            self.operations[operation.name] = [result.op for result in results]
+        elif kind == "enqueue" and self._replicas > 1:
+            self.operations[operation.name] = [self._enqueue(operation)]
+        elif SHARED in operation.node_def.attr:
+            copy = self._copy_for(operation, 0, [])
+            self._store(operation, [copy.outputs] * self._replicas)
+            self.operations[operation.name] = [copy]
+        elif branches := _talking_branches(operation):
+            self._copy_branches(operation, branches)
+        else:
+            copies: list[Any] = []
+            for replica in range(self._replicas):
+                # Batches are dealt out in turn.
+                after = copies[-1:] if operation.type == "IteratorGetNext" else []
+                copies.append(self._copy_for(operation, replica, after))
+            self._store(operation, [copy.outputs for copy in copies])
+            self.operations[operation.name] = copies
+
+    def _store(self, operation: Any, outputs: Sequence[Sequence[Any]]) -> None:
+        for replica, tensors in enumerate(outputs):
+            for original, copy in zip(operation.outputs, tensors, strict=True):
+                self._tensors[replica][original.name] = copy
+
+    def _copy_for(self, operation: Any, replica: int, after: Sequence[Any]) -> Any:
+        inputs = [self.tensor(tensor, replica) for tensor in operation.inputs]
+        node = operation.node_def
+        attributes = {
+            key: value for key, value in node.attr.items() if key not in _HIDDEN
+        }
+        if replica and "seed2" in attributes and operation.op_def.is_stateful:
+            attributes["seed2"].i += replica * _DRAWN_SEED
+        with tf.control_dependencies([*self._controls(operation, replica), *after]):
+            copy = self._target.create_op(
+                operation.type,
+                inputs,
+                [output.dtype for output in operation.outputs],
+                name=f"{operation.name}/replica_{replica}",
+                attrs=attributes,
+                op_def=operation.op_def,
+            )
+        for original, output in zip(operation.outputs, copy.outputs, strict=True):
+            output.set_shape(original.shape)
+            handle_data_util.copy_handle_data(original, output)
+        return copy
+
+    def _controls(self, operation: Any, replica: int) -> list[Any]:
+        controls = []
+        for control in operation.control_inputs:
+            copies = self.operations[control.name]
+            controls.extend(copies[replica : replica + 1] or copies[:1])
+        return controls
+
+    def _enqueue(self, operation: Any) -> Any:
+        """Put the values of all replicas into an outfeed as one element."""
+        queue, *_ = operation.inputs
+        values = [
+            tf.stack([self.tensor(part, number) for number in range(self._replicas)])
+            for part in list(operation.inputs)[1:]
+        ]
+        controls = [
+            control
+            for replica in range(self._replicas)
+            for control in self._controls(operation, replica)
+        ]
+        with tf.control_dependencies(controls):
+            return tf.raw_ops.QueueEnqueueV2(
+                handle=self.tensor(queue, 0), components=values
+            )
+
+    def _copy_branches(self, operation: Any, graphs: Sequence[Any]) -> None:
+        """Copy a condition as one for all replicas, because its branches talk."""
+        arguments = [
+            [self.tensor(tensor, replica) for tensor in list(operation.inputs)[1:]]
+            for replica in range(self._replicas)
+        ]
+
+        def runner(graph: Any) -> Callable[[], list[Any]]:
+            def run() -> list[Any]:
+                must_run = graph.control_outputs
+                copies = replicate(graph, arguments, self._variables, must_run)
+                flat = [tensor for outputs in copies.outputs for tensor in outputs]
+                with tf.control_dependencies(copies.control_outputs):
+                    return [tf.constant(True), *(tf.identity(item) for item in flat)]
+
+            return run
+
+        controls = [
+            control
+            for replica in range(self._replicas)
+            for control in self._controls(operation, replica)
+        ]
+        with tf.control_dependencies(controls):
+            done, *flat = tf.cond(
+                tf.cast(self.tensor(operation.inputs[0], 0), tf.bool),
+                runner(graphs[0]),
+                runner(graphs[1]),
+            )
+        size = len(operation.outputs)
+        self._store(
+            operation,
+            [flat[size * r : size * (r + 1)] for r in range(self._replicas)],
+        )
+        self.operations[operation.name] = [done.op]
+
+
+def written_handles(source: Any) -> set[str]:
+    """Return the names of a graph's inputs that it may write to."""
+    return {
+        tensor.name
+        for operation in source.get_operations()
+        if operation.type not in _READS
+        for tensor in operation.inputs
+        if tensor.dtype == tf.resource
+    }
+
+
+def _talking_branches(operation: Any) -> Sequence[Any]:
+    """Return the graphs of a condition that reduces over replicas, else nothing."""
+    if operation.type not in ("If", "StatelessIf"):
+        return ()
+    graphs = cond_v2.get_func_graphs(operation)
+    return graphs if any(has_collective(graph) for graph in graphs) else ()
+
+
+def _reduce(inputs: list[Any], operation: Any, replicas: int) -> list[Any]:
+    group = group_of(operation, replicas)
+    results = []
+    for first in range(0, replicas, group):
+        total = tf.add_n(inputs[first : first + group])
+        if collective_of(operation) == "mean":
+            total /= tf.cast(group, total.dtype)
+        results.extend([total] * group)
+    return results
+
+
+def _gather(inputs: list[Any], operation: Any, replicas: int) -> list[Any]:
+    if operation.outputs[0].shape[0] != replicas:
+        raise ValueError(
+            f"all_gather was asked for {operation.outputs[0].shape[0]} replicas, "
+            f"but {replicas} run."
+        )
+    # Every input is a stack of one replica's value, as often as there are replicas.
+    return [tf.stack([value[0] for value in inputs])] * replicas
+
+
+def _index(inputs: list[Any], operation: Any, replicas: int) -> list[Any]:
+    return [tf.constant(replica, tf.int32) for replica in range(replicas)]
+
+
+_COLLECTIVES: dict[str, Callable[[list[Any], Any, int], list[Any]]] = {
+    "sum": _reduce,
+    "mean": _reduce,
+    "gather": _gather,
+    "index": _index,
+}

@@ -1,0 +1,431 @@
+"""What both IPU estimators share: directories, sessions, checkpoints and loops."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_runtime.config import configure_ipu_system
+from ipu_runtime.device_state import current_state
+from ipu_runtime.engine.checkpoints import check_checkpoint
+from ipu_runtime.engine.estimator_program import EstimatorProgram, PieceRunner
+from ipu_runtime.engine.model_scope import model_scope
+from ipu_runtime.engine.observer import current_observer
+from ipu_runtime.engine.placement import Placement, placed_on
+from ipu_runtime.engine.program_model import ProgramModel, model_program
+from ipu_runtime.estimator_export import export_saved_model
+from ipu_runtime.estimator_functions import call_input_fn
+from ipu_runtime.estimator_results import predictions_of, write_evaluation
+from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
+from ipu_runtime.ipu_run_config import RunConfig
+from ipu_runtime.tf_estimator import ModeKeys, SessionRunHook, WarmStartSettings
+
+logger = logging.getLogger("tensorflow")
+v1 = tf.compat.v1
+_PROGRAM_NAMES = {
+    ModeKeys.TRAIN: "training",
+    ModeKeys.EVAL: "evaluation",
+    ModeKeys.PREDICT: "prediction",
+}
+
+
+class EstimatorBase:
+    """An estimator without its way to turn a model function into a program."""
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any],
+        model_dir: str | None,
+        config: RunConfig | None,
+        params: Mapping[str, Any] | None,
+        warm_start_from: str | WarmStartSettings | None,
+    ) -> None:
+        if not isinstance(config, RunConfig):
+            raise ValueError(
+                "`config` must be an ipu_run_config.RunConfig, but is "
+                f"{config!r} ({type(config).__name__})."
+            )
+        if params is not None and not isinstance(params, dict):
+            raise ValueError(f"`params` must be a dict, but is {params!r}.")
+        if "input_fn" in (params or {}):
+            raise ValueError("`params` must not have the key 'input_fn': reserved.")
+        self._model_fn = model_fn
+        self._config = config
+        self._params = copy.deepcopy(params or {})
+        self._model_dir = _choose_model_dir(model_dir, config)
+        self._warm_start_from = warm_start_from
+
+    @property
+    def model_dir(self) -> str:
+        """Where checkpoints and summaries are."""
+        return self._model_dir
+
+    @property
+    def config(self) -> RunConfig:
+        """The run configuration."""
+        return self._config
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """A copy of the parameters of the model function."""
+        return copy.deepcopy(self._params)
+
+    @property
+    def model_fn(self) -> Callable[..., Any]:
+        """The model function."""
+        return self._model_fn
+
+    @property
+    def _loop(self) -> int:
+        return self._config.ipu_run_config.iterations_per_loop
+
+    def latest_checkpoint(self) -> str | None:
+        """Return the newest checkpoint of the model directory."""
+        return tf.train.latest_checkpoint(self._model_dir)
+
+    def get_variable_names(self) -> list[str]:
+        """Return the names of the variables in the newest checkpoint."""
+        return [name for name, _ in tf.train.list_variables(self._model_dir)]
+
+    def get_variable_value(self, name: str) -> Any:
+        """Return a variable of the newest checkpoint as an array."""
+        return tf.train.load_variable(self._model_dir, name)
+
+    def _build(self, mode: str, infeed: IPUInfeedQueue) -> EstimatorProgram:
+        """Build the program of a mode in the current graph."""
+        raise NotImplementedError
+
+    def _units_per_loop(self, program: EstimatorProgram) -> int:
+        return self._loop // program.steps_per_unit
+
+    def _mode_params(self, mode: str) -> Mapping[str, Any]:
+        del mode
+        return self._params
+
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[Any] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Sequence[Any] | None = None,
+    ) -> EstimatorBase:
+        """Train for `steps` more steps, or until `max_steps` are reached."""
+        self._check_train_steps(steps, max_steps)
+        with self._graph(ModeKeys.TRAIN, input_fn) as (program, modelled):
+            config, global_step = self._config, v1.train.get_global_step()
+            loss_value = v1.placeholder_with_default(0.0, [], name="loss_value")
+            done = v1.placeholder_with_default(tf.constant(0, tf.int64), [])
+            loss = tf.identity(loss_value, name="loss")
+            advance = global_step.assign_add(done)
+            path = self.latest_checkpoint()
+            if path:
+                check_checkpoint(path, v1.global_variables())
+            elif self._warm_start_from:
+                _warm_start(self._warm_start_from)
+            scaffold = v1.train.Scaffold(
+                saver=v1.train.Saver(
+                    max_to_keep=config.keep_checkpoint_max,
+                    keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
+                )
+            )
+            saver_hook = v1.train.CheckpointSaverHook(
+                self._model_dir,
+                save_secs=config.save_checkpoints_secs,
+                save_steps=config.save_checkpoints_steps,
+                scaffold=scaffold,
+                listeners=list(saving_listeners or ()),
+            )
+            session_hooks = [
+                _BroadcastHook(program.broadcasts),
+                v1.train.NanTensorHook(loss),
+                *_loss_logging(loss, global_step, config.log_step_count_steps),
+                *(hooks or ()),
+                *program.hooks,
+            ]
+            with v1.train.MonitoredTrainingSession(
+                checkpoint_dir=self._model_dir,
+                scaffold=scaffold,
+                hooks=session_hooks,
+                chief_only_hooks=[saver_hook],
+                save_checkpoint_secs=0,
+                save_summaries_steps=config.save_summary_steps,
+                log_step_count_steps=config.log_step_count_steps,
+                config=config.session_config or v1.ConfigProto(),
+            ) as session:
+                first = int(
+                    session.run_step_fn(
+                        lambda step_context: step_context.session.run(global_step)
+                    )
+                )
+                last = max_steps if max_steps is not None else first + (steps or 0)
+                if first >= last:
+                    logger.info("Skipping training: max_steps %d is reached", last)
+                    return self
+                runner = PieceRunner(
+                    program, "train", last - first, modelled.ipu_step_us
+                )
+                session.run_step_fn(
+                    lambda step_context: runner.warm_up(step_context.session)
+                )
+                modelled.finish()
+
+                def one_loop(step_context: Any) -> None:
+                    before = runner.steps_done
+                    means = runner.run(
+                        step_context.session, self._units_per_loop(program)
+                    )
+                    feed = {
+                        loss_value: means.get("loss", 0.0),
+                        done: runner.steps_done - before,
+                    }
+                    fetches = [advance, loss, program.host_operation]
+                    step_context.run_with_hooks(
+                        [item for item in fetches if item is not None], feed
+                    )
+
+                while (
+                    not session.should_stop()
+                    and not runner.stopped
+                    and first + runner.steps_done < last
+                ):
+                    session.run_step_fn(one_loop)
+        return self
+
+    def evaluate(
+        self,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """Return metrics, `loss` and `global_step` over `steps` batches."""
+        if steps is None:
+            raise ValueError("`steps` must be given for evaluate: a device cannot ask.")
+        self._check_multiple(steps)
+        with self._graph(ModeKeys.EVAL, input_fn) as (program, modelled):
+            global_step = v1.train.get_global_step()
+            session = self._restored_session(program, hooks, checkpoint_path)
+            with session:
+                runner = PieceRunner(program, "evaluate", steps, modelled.ipu_step_us)
+                session.run_step_fn(
+                    lambda step_context: runner.warm_up(step_context.session)
+                )
+                modelled.finish()
+                losses: list[Any] = []
+
+                def one_loop(step_context: Any) -> None:
+                    means = runner.run(
+                        step_context.session, self._units_per_loop(program)
+                    )
+                    if runner.stopped:
+                        return
+                    values = step_context.run_with_hooks(dict(program.after_loop))
+                    losses.append(values.get("loss", means.get("loss")))
+
+                while runner.steps_done < steps and not runner.stopped:
+                    session.run_step_fn(one_loop)
+                if runner.stopped:
+                    return {}
+                results = session.run_step_fn(
+                    lambda step_context: step_context.session.run(
+                        {**program.finals, "global_step": global_step}
+                    )
+                )
+        results["loss"] = _mean(losses)
+        write_evaluation(self._model_dir, name, results)
+        return results
+
+    def predict(
+        self,
+        input_fn: Callable[..., Any],
+        predict_keys: Sequence[str] | str | None = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+        num_predictions: int | None = None,
+    ) -> Iterator[Any]:
+        """Yield predictions one by one; nothing runs before the first is asked for."""
+        with self._graph(ModeKeys.PREDICT, input_fn) as (program, modelled):
+            session = self._restored_session(program, hooks, checkpoint_path)
+        replicas = self._config.ipu_run_config.num_replicas
+        runner = PieceRunner(program, "predict", 0, modelled.ipu_step_us)
+        given = 0
+        try:
+            while True:
+
+                def one_loop(step_context: Any) -> Any:
+                    runner.run(step_context.session, self._units_per_loop(program))
+                    return step_context.run_with_hooks(dict(program.after_loop))
+
+                batches = session.run_step_fn(one_loop)["predictions"]
+                for item in predictions_of(
+                    batches, replicas, predict_keys, yield_single_examples
+                ):
+                    if num_predictions is not None and given >= num_predictions:
+                        return
+                    yield item
+                    given += 1
+                if num_predictions is not None and given >= num_predictions:
+                    return
+        finally:
+            session.close()
+
+    def export_saved_model(
+        self,
+        export_dir_base: str,
+        serving_input_receiver_fn: Callable[[], Any],
+        checkpoint_path: str | None = None,
+    ) -> bytes:
+        """Write the model for serving into a new directory, and return its path."""
+        path = checkpoint_path or self.latest_checkpoint()
+        if not path:
+            raise ValueError(f"There is no trained model in {self._model_dir}.")
+        with tf.Graph().as_default():
+            v1.train.create_global_step()
+            receiver = serving_input_receiver_fn()
+            with model_scope(self._config.tf_random_seed):
+                outputs = self._serving_outputs(receiver.features)
+            check_checkpoint(path, v1.global_variables())
+            return export_saved_model(export_dir_base, receiver, outputs, path)
+
+    def _serving_outputs(self, features: Any) -> Any:
+        """Build the model without a loop; return its predictions."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot export its model for serving."
+        )
+
+    @contextmanager
+    def _graph(
+        self, mode: str, input_fn: Callable[..., Any]
+    ) -> Iterator[tuple[EstimatorProgram, ProgramModel]]:
+        """Configure the device and build a program in a graph of its own."""
+        self._configure()
+        run_config = self._config.ipu_run_config
+        observer, name = current_observer(), _PROGRAM_NAMES[mode]
+        start = time.perf_counter()
+        if observer is not None:
+            observer.compiling(name)
+        placement = Placement(
+            f"/device:IPU:{run_config.ordinal}", run_config.num_replicas, compiling=True
+        )
+        with tf.Graph().as_default():
+            if self._config.tf_random_seed is not None:
+                v1.set_random_seed(self._config.tf_random_seed)
+            v1.train.create_global_step()
+            params = self._mode_params(mode)
+            dataset = call_input_fn(input_fn, mode, params, self._config)
+            infeed = IPUInfeedQueue(
+                dataset, run_config.ordinal, run_config.prefetch_depth
+            )
+            v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, infeed.initializer)
+            with placed_on(placement):
+                program = self._build(mode, infeed)
+            yield program, model_program(program, name, placement, infeed, start)
+
+    def _configure(self) -> None:
+        run_config = self._config.ipu_run_config
+        if run_config.ipu_options is None:
+            return
+        configure_ipu_system(run_config.ipu_options)
+        wanted = run_config.num_replicas * run_config.num_shards
+        available = current_state().ipus(run_config.ordinal)
+        if wanted != available:
+            raise ValueError(
+                f"`num_replicas` times `num_shards` is {wanted}, but device "
+                f"{run_config.ordinal} has {available} IPU(s)."
+            )
+
+    def _restored_session(
+        self,
+        program: EstimatorProgram,
+        hooks: Sequence[Any] | None,
+        checkpoint_path: str | None,
+    ) -> Any:
+        path = checkpoint_path or self.latest_checkpoint()
+        if path:
+            check_checkpoint(path, v1.global_variables())
+        creator = v1.train.ChiefSessionCreator(
+            v1.train.Scaffold(saver=v1.train.Saver()),
+            config=self._config.session_config or v1.ConfigProto(),
+            checkpoint_filename_with_path=path,
+        )
+        return v1.train.MonitoredSession(
+            creator,
+            [_BroadcastHook(program.broadcasts), *(hooks or ()), *program.hooks],
+        )
+
+    def _check_train_steps(self, steps: int | None, max_steps: int | None) -> None:
+        if steps is None and max_steps is None:
+            raise ValueError("One of `steps` or `max_steps` must be given for train.")
+        if steps is not None and max_steps is not None:
+            raise ValueError("Only one of `steps` and `max_steps` may be given.")
+        if steps is not None:
+            self._check_multiple(steps)
+        elif max_steps is not None and max_steps <= 0:
+            raise ValueError(f"max_steps is {max_steps}; it must be at least 1.")
+
+    def _check_multiple(self, steps: int) -> None:
+        if steps <= 0:
+            raise ValueError(f"steps is {steps}; it must be at least 1.")
+        if steps % self._loop:
+            down = steps - steps % self._loop
+            raise ValueError(
+                f"steps ({steps}) must be a multiple of iterations_per_loop "
+                f"({self._loop}); {down or self._loop} is the nearest that is."
+            )
+
+
+class _BroadcastHook(SessionRunHook):
+    """Brings every replica to the state of the first once variables have values."""
+
+    def __init__(self, operations: Sequence[Any]) -> None:
+        self._operations = list(operations)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        session.run(self._operations)
+
+
+def _choose_model_dir(model_dir: str | None, config: RunConfig) -> str:
+    chosen = str(model_dir) if model_dir is not None else None
+    if chosen and config.model_dir and chosen != config.model_dir:
+        raise ValueError(
+            f"`model_dir` is {chosen}, but the run configuration says "
+            f"{config.model_dir}; give one of them."
+        )
+    chosen = chosen or config.model_dir
+    if chosen is None:
+        chosen = tempfile.mkdtemp()
+        logger.warning("Using temporary folder as model directory: %s", chosen)
+    return chosen
+
+
+def _loss_logging(loss: Any, global_step: Any, every: int | None) -> list[Any]:
+    if not every:
+        return []
+    tensors = {"loss": loss, "step": global_step}
+    return [v1.train.LoggingTensorHook(tensors, every_n_iter=every)]
+
+
+def _warm_start(source: str | WarmStartSettings) -> None:
+    if not isinstance(source, WarmStartSettings):
+        source = WarmStartSettings(str(source))
+    v1.train.warm_start(
+        source.ckpt_to_initialize_from,
+        source.vars_to_warm_start,
+        source.var_name_to_vocab_info,
+        source.var_name_to_prev_var_name,
+    )
+
+
+def _mean(losses: Sequence[Any]) -> float:
+    parts = [float(tf.experimental.numpy.mean(loss)) for loss in losses]
+    return sum(parts) / len(parts)

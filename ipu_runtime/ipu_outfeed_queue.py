@@ -1,0 +1,200 @@
+"""Results on their way from the device to the host: `ipu.ipu_outfeed_queue`."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_runtime.engine.collectives import mark_operation
+from ipu_runtime.engine.device_loop import when_replicas_known
+from ipu_runtime.ipu_infeed_queue import checked_ordinal
+
+_CAPACITY = 2**31 - 1
+
+
+class IPUOutfeedMode(Enum):
+    """What the host gets of everything that was enqueued."""
+
+    ALL = "all"
+    LAST = "get_last"
+
+
+class IPUOutfeedQueue:
+    """Collects tensors from programs.
+
+    Accepts the arguments of the older API too: a name first, `outfeed_all`, a
+    replication factor and `io_batch_size`.
+    """
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | str | None = None,
+        device_ordinal: int | IPUOutfeedMode | None = None,
+        buffer_depth: int = 3,
+        optimise_latency: bool = False,
+        *,
+        feed_name: str | None = None,
+        outfeed_all: bool | None = None,
+        replication_factor: int = 1,
+        io_batch_size: int = 1,
+    ) -> None:
+        del optimise_latency, replication_factor, io_batch_size
+        if isinstance(outfeed_mode, str):
+            outfeed_mode, feed_name = None, outfeed_mode
+        if isinstance(device_ordinal, IPUOutfeedMode):
+            device_ordinal, outfeed_mode = None, device_ordinal
+        if outfeed_mode is None:
+            last = outfeed_all is False
+            outfeed_mode = IPUOutfeedMode.LAST if last else IPUOutfeedMode.ALL
+        if not isinstance(outfeed_mode, IPUOutfeedMode):
+            raise ValueError(
+                f"outfeed_mode is {outfeed_mode!r}; it must be an IPUOutfeedMode: "
+                "ALL or LAST."
+            )
+        if buffer_depth <= 0:
+            raise ValueError(f"buffer_depth is {buffer_depth}; it must be at least 1.")
+        self.feed_name = feed_name or "outfeed"
+        self._mode = outfeed_mode
+        self._device_ordinal = checked_ordinal(device_ordinal)
+        self._structure: Any = None
+        self._shapes: list[Any] = []
+        self._queue: Any = None
+        self._replicas = 1
+        self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    @property
+    def outfeed_mode(self) -> IPUOutfeedMode:
+        """What the host gets."""
+        return self._mode
+
+    @property
+    def enqueued(self) -> bool:
+        """Whether a program in the current graph enqueues into this queue."""
+        if tf.executing_eagerly():
+            return self._queue is not None
+        graph = tf.compat.v1.get_default_graph()
+        return any(graph in _graphs_around(inner) for inner in self._graphs)
+
+    def enqueue(self, tensors: Any) -> Any:
+        """Return an operation that sends tensors, a list or a dict to the host."""
+        graph = tf.compat.v1.get_default_graph()
+        if graph in self._graphs:
+            raise ValueError(
+                "An outfeed can only be enqueued once. Put several tensors into one "
+                "tuple, list or dict."
+            )
+        self._graphs.add(graph)
+        flat = [tf.convert_to_tensor(item) for item in tf.nest.flatten(tensors)]
+        structure = tf.nest.map_structure(lambda _: None, tensors)
+        dtypes = [item.dtype for item in flat]
+        if self._queue is None or dtypes != list(self._queue.dtypes):
+            with tf.init_scope():
+                self._queue = tf.queue.FIFOQueue(
+                    _CAPACITY, dtypes, shared_name=None, name=self.feed_name
+                )
+        self._structure, self._shapes = structure, [item.shape for item in flat]
+        when_replicas_known(self._set_replicas)
+        controls = [self._drop_older()] if self._mode is IPUOutfeedMode.LAST else []
+        with tf.control_dependencies(controls):
+            operation = self._queue.enqueue(flat)
+        mark_operation(operation, "enqueue")
+        return operation
+
+    def dequeue(self, wait_for_completion: bool = False) -> Any:
+        """Return everything enqueued since the last call, or the last of it."""
+        del wait_for_completion  # Programs are complete when their call returns.
+        if self._queue is None:
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued."
+            )
+        if self._mode is IPUOutfeedMode.LAST:
+            if tf.executing_eagerly() and int(self._queue.size()) == 0:
+                raise tf.errors.FailedPreconditionError(
+                    None, None, f"Nothing new in outfeed {self.feed_name!r}."
+                )
+            flat = [array[-1] for array in self._take_all()]
+        else:
+            flat = self._take_all()
+        return tf.nest.pack_sequence_as(self._structure, flat)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not tf.executing_eagerly() or self._mode is not IPUOutfeedMode.ALL:
+            raise RuntimeError(
+                "Only an outfeed in ALL mode can be iterated over, in eager mode."
+            )
+        if self._queue is None:
+            return
+        for _ in range(int(self._queue.size())):
+            element = self._queue.dequeue()
+            flat = element if isinstance(element, list) else [element]
+            yield tf.nest.pack_sequence_as(self._structure, flat)
+
+    @property
+    def deleter(self) -> Any:
+        """Free the queue; in a graph, an operation for it."""
+        if self._queue is None:
+            return tf.no_op() if not tf.executing_eagerly() else None
+        return self._queue.close(cancel_pending_enqueues=True)
+
+    def _set_replicas(self, replicas: int) -> None:
+        self._replicas = replicas
+
+    def _drop_older(self) -> Any:
+        def drop() -> Any:
+            element = self._queue.dequeue()
+            with tf.control_dependencies(tf.nest.flatten(element)):
+                return tf.constant(True)
+
+        return tf.cond(self._queue.size() > 0, drop, lambda: tf.constant(False))
+
+    def _take_all(self) -> list[Any]:
+        """Return the queue's elements, stacked, and leave it empty."""
+        dtypes = list(self._queue.dtypes)
+        shapes = [
+            shape if self._replicas == 1 else [self._replicas, *shape]
+            for shape in self._shapes
+        ]
+        size = self._queue.size()
+        arrays = [
+            tf.TensorArray(dtype, size=size, element_shape=shape)
+            for dtype, shape in zip(dtypes, shapes, strict=True)
+        ]
+
+        def take(index: Any, *arrays: Any) -> Any:
+            element = self._queue.dequeue()
+            flat = element if isinstance(element, list) else [element]
+            return index + 1, *(
+                array.write(index, tf.ensure_shape(part, shape))
+                for array, part, shape in zip(arrays, flat, shapes, strict=True)
+            )
+
+        _, *filled = tf.while_loop(
+            lambda index, *_: index < size,
+            take,
+            [tf.constant(0), *arrays],
+            parallel_iterations=1,
+        )
+        return [array.stack() for array in filled]
+
+
+class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
+    """An outfeed that lives only as long as the object; eager mode only."""
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = None,
+    ) -> None:
+        if not tf.executing_eagerly():
+            raise RuntimeError("ScopedIPUOutfeedQueue only works in eager mode.")
+        super().__init__(outfeed_mode, device_ordinal)
+
+
+def _graphs_around(graph: Any) -> Iterator[Any]:
+    while graph is not None:
+        yield graph
+        graph = getattr(graph, "outer_graph", None)
