@@ -81,9 +81,9 @@ def _read_field(
 def _unknown(path: str) -> Problem:
     group, _, name = path.rpartition(".")
     siblings = _NAMES.get(group, [])
-    guess = nearest(name, siblings)
+    leaves = {field.name: field.path for field in IPU_CONFIG_FIELD.values()}
+    guess = leaves.get(name) or nearest(name, siblings)
     if guess is None:
-        leaves = {field.name: field.path for field in IPU_CONFIG_FIELD.values()}
         elsewhere = nearest(name, leaves)
         guess = leaves[elsewhere] if elsewhere else None
     hint = "" if guess else f"valid: {', '.join(siblings or _NAMES[''])}"

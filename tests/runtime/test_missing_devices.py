@@ -1,0 +1,25 @@
+"""Asking for hardware that no system has."""
+
+from __future__ import annotations
+
+import pytest
+
+from ipu_runtime.config import IPUConfig
+from ipu_runtime.device_state import current_state
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("count", [3, 512])
+def test_a_number_of_ipus_that_no_system_offers(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tensorflow as tf
+
+    monkeypatch.delenv("TF_POPLAR_FLAGS", raising=False)
+    config = IPUConfig()
+    config.auto_select_ipus = count
+    before = current_state()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{count}"):
+        config.configure_ipu_system()
+    assert current_state() is before

@@ -1,0 +1,121 @@
+"""Loading and preparing data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workbench.core.dataset import PreparedData, load_prepared
+from workbench.core.dataset_facts import DatasetError, dataset_facts
+from workbench.core.experiment_loading import load_experiment
+
+
+def _load(preset: str, *changes: str) -> PreparedData:
+    loaded = load_experiment(preset, changes)
+    assert loaded.spec is not None, loaded.problems
+    return load_prepared(loaded.spec)
+
+
+def test_trim_drops_what_does_not_fill_a_batch() -> None:
+    data = _load("mnist-ipu", "data.train_samples=200", "data.test_samples=100")
+    assert data.train.x.shape == (192, 28, 28, 1)
+    assert data.test.x.shape == (64, 28, 28, 1)
+    assert data.train.sample_weight is None
+    assert "8 training samples dropped" in data.report()
+    assert "36 test samples dropped" in data.report()
+
+
+def test_pad_adds_zeros_with_weight_zero() -> None:
+    data = _load("mnist-padded", "data.train_samples=100", "data.test_samples=64")
+    weight = data.train.sample_weight
+    assert weight is not None
+    assert weight.tolist() == [1.0] * 100 + [0.0] * 28
+    assert not data.train.x[100:].any()
+    assert not data.train.y[100:].any()
+    assert data.test.sample_weight is None
+    assert data.report().endswith("28 training samples of zeros added")
+
+
+def test_pixels_become_numbers_from_zero_to_one_and_labels_one_hot() -> None:
+    data = _load("mnist-ipu", "data.train_samples=64", "data.test_samples=64")
+    assert data.train.x.dtype == np.float32
+    assert data.train.x.max() == 1.0
+    assert data.train.y.shape == (64, 10)
+    assert (data.train.y.sum(axis=1) == 1).all()
+
+
+def test_samples_take_the_shape_of_the_models_input() -> None:
+    data = _load("mnist-dense", "data.train_samples=64", "data.test_samples=64")
+    assert data.train.x.shape == (64, 28, 28)
+    assert data.train.y.dtype == np.int32
+    assert data.train.y[0] == 5
+
+
+def test_known_sizes_are_those_of_the_files() -> None:
+    data = _load("cifar10-ipu-strategy")
+    facts = dataset_facts("cifar10")
+    assert data.train.x.shape == (facts.train_samples, *(facts.sample_shape or ()))
+    assert data.test.x.shape[0] == facts.test_samples
+    assert np.bincount(data.train.y.argmax(axis=1)).tolist() == [256] * 10
+
+
+def test_synthetic_data_suit_the_model_and_the_seed() -> None:
+    changes = (
+        "data.dataset=synthetic",
+        "data.train_samples=64",
+        "data.test_samples=64",
+    )
+    first, again = _load("mnist-ipu", *changes), _load("mnist-ipu", *changes)
+    other = _load("mnist-ipu", *changes, "experiment.seed=1")
+    assert first.train.x.shape == (64, 28, 28, 1)
+    assert (first.train.x == again.train.x).all()
+    assert (first.train.x != other.train.x).any()
+
+
+def _file(path: Path, **arrays: np.ndarray) -> str:
+    shape = {
+        "x_train": np.zeros((70, 28, 28), np.uint8),
+        "y_train": np.arange(70) % 10,
+        "x_test": np.zeros((64, 28, 28), np.uint8),
+        "y_test": np.arange(64) % 10,
+    }
+    np.savez(path, **{**shape, **arrays})
+    return str(path)
+
+
+def test_own_file(tmp_path: Path) -> None:
+    path = _file(tmp_path / "own.npz")
+    data = _load("mnist-ipu", f"data.dataset={path}")
+    assert data.train.x.shape == (64, 28, 28, 1)
+    assert data.train.count.dropped == 6
+
+
+def test_own_file_is_checked_without_loading(tmp_path: Path) -> None:
+    path = _file(tmp_path / "own.npz", y_train=np.zeros(69, np.int64))
+    with pytest.raises(DatasetError, match="differ in length"):
+        dataset_facts(path)
+    no_test = tmp_path / "no_test.npz"
+    np.savez(no_test, x_train=np.zeros(1), y_train=np.zeros(1))
+    with pytest.raises(DatasetError, match="no array x_test"):
+        dataset_facts(str(no_test))
+    text = tmp_path / "text.npz"
+    text.write_text("not an archive")
+    with pytest.raises(DatasetError, match=r"not an \.npz file"):
+        dataset_facts(str(text))
+
+
+def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
+    objects = np.array([object()] * 70)
+    path = _file(tmp_path / "objects.npz", y_train=objects)
+    with pytest.raises(DatasetError, match=r"not an \.npz file of arrays"):
+        dataset_facts(path)
+
+
+def test_labels_beyond_the_models_outputs(tmp_path: Path) -> None:
+    path = _file(tmp_path / "own.npz", y_train=np.arange(70))
+    loaded = load_experiment("mnist-ipu", [f"data.dataset={path}"])
+    assert loaded.spec is not None
+    with pytest.raises(DatasetError, match="labels go up to 69"):
+        load_prepared(loaded.spec)
