@@ -55,9 +55,15 @@ def legend(names: Sequence[str]) -> Html:
 
 
 def stacked_bars(
-    rows: Sequence[StackedRow], label: Callable[[float], str], title: str
+    rows: Sequence[StackedRow],
+    label: Callable[[float], str],
+    title: str,
+    unit: float = 1.0,
 ) -> Html:
-    """Return a bar per row, its parts side by side, a dashed line at its limit."""
+    """Return a bar per row, its parts side by side, a dashed line at its limit.
+
+    Ticks are round multiples of the unit.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row.parts))
     largest = max(
         (max(sum(row.parts.values()), row.limit or 0.0) for row in rows), default=1.0
@@ -88,7 +94,7 @@ def stacked_bars(
                 )
             )
     bottom = len(rows) * _ROW
-    shapes.append(_time_axis(largest, scale, bottom, label))
+    shapes.append(_axis(largest, scale, bottom, label, unit))
     drawing = _svg(shapes, bottom + _AXIS, title)
     return joined([legend(names), drawing])
 
@@ -99,7 +105,7 @@ def span_chart(
     """Return a row of bars per place along a common axis."""
     scale = (_WIDTH - _LEFT - 12) / (total or 1.0)
     bottom = len(rows) * _ROW
-    shapes = [_time_axis(total, scale, bottom, label)]
+    shapes = [_axis(total, scale, bottom, label)]
     for index, row in enumerate(rows):
         top = index * _ROW + (_ROW - _BAR) / 2
         shapes.append(_row_name(row.name, top))
@@ -145,14 +151,17 @@ def _bar(x: float, top: float, width: float, colour: int, tooltip: str) -> Html:
     )
 
 
-def _time_axis(
-    largest: float, scale: float, bottom: float, label: Callable[[float], str]
+def _axis(
+    largest: float,
+    scale: float,
+    bottom: float,
+    label: Callable[[float], str],
+    unit: float = 1.0,
 ) -> Html:
     shapes = []
-    for tick in round_ticks(0.0, largest, 6):
-        x = f"{_LEFT + tick * scale:.1f}"
+    for tick in round_ticks(0.0, largest / unit, 6):
+        x = f"{_LEFT + tick * unit * scale:.1f}"
         shapes.append(tag("line", x1=x, x2=x, y1=0, y2=bottom, class_="grid"))
-        shapes.append(
-            tag("text", label(tick), x=x, y=bottom + 16, text_anchor="middle")
-        )
+        name = label(tick * unit)
+        shapes.append(tag("text", name, x=x, y=bottom + 16, text_anchor="middle"))
     return joined(shapes)

@@ -22,6 +22,8 @@ class PlottedLine:
     colour: int = 0
     dots: bool = False
     """Whether to mark the points, each with its values as a tooltip."""
+    joined: bool = True
+    """Whether to connect the points."""
 
 
 def line_chart(
@@ -57,7 +59,7 @@ def line_chart(
     shapes.append(_text(x_title, (_LEFT + _WIDTH) / 2, _HEIGHT - 4, "middle"))
     for line in lines:
         colour = line.colour % 8
-        for run in _unbroken(line.points):
+        for run in _unbroken(line.points) if line.joined else ():
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*p) for p in run))
             shapes.append(tag("polyline", points=path, class_=f"line s{colour}"))
         stride = 1 if line.dots else max(1, len(line.points) // _MOST_TOOLTIPS)

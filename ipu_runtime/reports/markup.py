@@ -41,14 +41,19 @@ def table(
     head: Sequence[object], rows: Iterable[Sequence[object]], caption: str = ""
 ) -> Html:
     """Return a table; numbers stand at the right edge of their column."""
-    body = joined(
-        tag(
-            "tr",
-            *(tag("td", cell, class_="n" if _numeric(cell) else None) for cell in row),
-        )
-        for row in rows
-    )
-    heading = tag("thead", tag("tr", *(tag("th", cell) for cell in head)))
+    rows = [list(row) for row in rows]
+    numeric = [
+        bool(rows) and all(_numeric(row[column]) for row in rows)
+        for column in range(len(head))
+    ]
+
+    def line(kind: str, cells: Sequence[object]) -> Html:
+        styles = ("n" if right else None for right in numeric)
+        pairs = zip(cells, styles, strict=True)
+        return tag("tr", *(tag(kind, cell, class_=style) for cell, style in pairs))
+
+    heading = tag("thead", line("th", head))
+    body = joined(line("td", row) for row in rows)
     title = tag("caption", caption) if caption else ""
     written = tag("table", title, heading, tag("tbody", body))
     return tag("div", written, class_="wide")
@@ -61,4 +66,4 @@ def section(title: str, *content: object) -> Html:
 
 def _numeric(cell: object) -> bool:
     text = str(cell)
-    return isinstance(cell, int | float) or text[:1].isdigit() or text[:2] == "-1"
+    return isinstance(cell, int | float) or text[:1].isdigit() or text == "-"

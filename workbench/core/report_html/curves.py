@@ -1,0 +1,107 @@
+"""What was measured in the run: its curves, and the document's figures beside ours."""
+
+from __future__ import annotations
+
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.reports.line_chart import PlottedLine, line_chart
+from ipu_runtime.reports.markup import Html, section, table, tag
+from ipu_runtime.reports.page import figure
+from workbench.core.describe import METRIC_WORDS, describe
+from workbench.core.experiment_spec import ExperimentSpec, Figure
+from workbench.core.quantities import microseconds
+from workbench.core.run_store import StoredRun
+from workbench.core.series import Curve, RunSeries
+from workbench.core.thinning import thin
+
+_MOST_POINTS = 800
+_UNKNOWN = "-"
+_CHARTS = (("loss", 0), ("accuracy", 2), ("host_step_ms", 4))
+
+
+def curves_part(run: StoredRun) -> Html:
+    """Return the run's curves, each with the sentence that reads it."""
+    series = run.series()
+    parts = []
+    for metric, colour in _CHARTS:
+        fine, coarse = series.curve(metric), series.epochs.get(metric, Curve())
+        if not fine.ys:
+            continue
+        words = METRIC_WORDS[metric]
+        name = f"{words.title}, {words.unit}" if words.unit else words.title
+        lines = [PlottedLine(words.title, _points(fine), colour)]
+        if coarse.ys:
+            title = f"{words.title} of the epoch"
+            points = _points(coarse)
+            lines.append(PlottedLine(title, points, colour, dots=True, joined=False))
+        drawing = line_chart(lines, "epoch", name, zero=metric == "host_step_ms")
+        parts += [
+            tag("h3", _sentence_case(name)),
+            figure(describe(metric, fine), drawing),
+        ]
+    if not parts:
+        parts = [tag("p", "The run ended before its first step.", class_="faint")]
+    return section("Curves", *parts)
+
+
+def figures_part(
+    run: StoredRun, spec: ExperimentSpec | None, plan: Plan | None
+) -> Html:
+    """Return the source document's figures beside those of this run."""
+    printed = spec.experiment.figures if spec else ()
+    if spec is None or not printed:
+        return Html("")
+    series = run.series()
+    modelled = microseconds(plan.ipu_us_per_batch) if plan and plan.step else _UNKNOWN
+    rows = [_figure_row(item, series, modelled) for item in printed]
+    head = (
+        "epoch",
+        "loss, document",
+        "loss, here",
+        "accuracy, document",
+        "accuracy, here",
+        "step, document",
+        "step, modelled",
+        "step, measured here",
+        "epoch, document",
+    )
+    source = spec.experiment.source or "the source document"
+    return section(
+        "The document's figures beside ours",
+        table(
+            head,
+            rows,
+            f"From {source}; a step is one batch, as the document prints it.",
+        ),
+    )
+
+
+def _figure_row(item: Figure, series: RunSeries, modelled: str) -> tuple[str, ...]:
+    def here(metric: str) -> float | None:
+        curve = series.epochs.get(metric, Curve())
+        return dict(zip(curve.xs, curve.ys, strict=True)).get(float(item.epoch))
+
+    step_ms = here("host_step_ms")
+    return (
+        str(item.epoch),
+        _number(item.loss),
+        _number(here("loss")),
+        _number(item.accuracy),
+        _number(here("accuracy")),
+        microseconds(item.step_us) if item.step_us is not None else _UNKNOWN,
+        modelled,
+        microseconds(step_ms * 1e3) if step_ms is not None else _UNKNOWN,
+        f"{item.seconds:g} s" if item.seconds is not None else _UNKNOWN,
+    )
+
+
+def _number(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"{value:.4f}"
+
+
+def _points(curve: Curve) -> tuple[tuple[float, float], ...]:
+    thinned = thin(curve, _MOST_POINTS)
+    return tuple(zip(thinned.xs, thinned.ys, strict=True))
+
+
+def _sentence_case(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,154 @@
+"""What the model says about the run: step time, stages, timeline and memory."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.plan_timeline import plan_timeline
+from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.schedule import Phase
+from ipu_runtime.plan.timeline import Timeline
+from ipu_runtime.reports.bar_chart import (
+    Span,
+    SpanRow,
+    StackedRow,
+    legend,
+    span_chart,
+    stacked_bars,
+)
+from ipu_runtime.reports.markup import Html, joined, section, table, tag
+from ipu_runtime.reports.page import figure
+from workbench.core.quantities import byte_size, microseconds, share
+
+_PHASES = (
+    (Phase.FORWARD, "forward"),
+    (Phase.BACKWARD, "backward"),
+    (Phase.RECOMPUTE, "recompute"),
+)
+_MOST_SPANS = 4000
+
+
+def plan_parts(plan: Plan) -> list[Html]:
+    """Return everything modelled, each part under its heading."""
+    parts = [_summary(plan)]
+    timeline = plan_timeline(plan)
+    if timeline is not None:
+        parts.append(_timeline(plan, timeline))
+    if plan.memory:
+        parts.append(_memory(plan))
+    return parts
+
+
+def _summary(plan: Plan) -> Html:
+    parts: list[Html] = []
+    if plan.problems:
+        lines = [
+            tag("li", str(item), class_=None if _mild(item.severity) else "bad")
+            for item in plan.problems
+        ]
+        parts.append(tag("ul", *lines))
+    if plan.step is not None:
+        words = (
+            f"{_many(plan.replicas, 'replica')} of "
+            f"{_many(plan.ipus_per_replica, 'IPU')}, {plan.ipus} reserved; "
+            f"{plan.samples_per_second:,.0f} samples/s; "
+            f"{plan.updates_per_epoch:,} weight updates per epoch; "
+            f"compiling {plan.compile_s:.0f} s. All modelled."
+        )
+        parts.append(tag("p", words))
+        times = {
+            item.name.removesuffix("_us"): getattr(plan.step, item.name)
+            for item in fields(plan.step)
+        }
+        row = StackedRow("step", {name: us for name, us in times.items() if us > 0})
+        drawing = stacked_bars([row], microseconds, "Modelled time of one step")
+        total = microseconds(plan.step.total_us)
+        parts.append(figure(f"One step takes {total}, modelled.", drawing))
+    if plan.stages:
+        parts.append(_stages(plan))
+    return section("Plan (modelled)", *parts)
+
+
+def _stages(plan: Plan) -> Html:
+    rows = [
+        (
+            stage.index,
+            stage.ipu,
+            ", ".join(stage.layers),
+            microseconds(stage.forward_us),
+            microseconds(stage.backward_us),
+            microseconds(stage.recompute_us),
+            byte_size(stage.stash_bytes),
+        )
+        for stage in plan.stages
+    ]
+    head = ("stage", "IPU", "layers", "forward", "backward", "recompute", "stash")
+    return table(head, rows, "Stages; times are for one micro-batch")
+
+
+def _timeline(plan: Plan, timeline: Timeline) -> Html:
+    colours = {phase: index for index, (phase, _) in enumerate(_PHASES)}
+    names = dict(_PHASES)
+    rows = []
+    for ipu in timeline.ipus:
+        spans = [
+            Span(
+                item.start_us,
+                item.end_us,
+                colours.get(item.phase, 3),
+                f"{item.phase.value}{item.micro_batch}",
+                f"IPU {ipu}, stage {item.stage}: {names.get(item.phase, 'weights')} of "
+                f"micro-batch {item.micro_batch}, {microseconds(item.start_us)} to "
+                f"{microseconds(item.end_us)}",
+            )
+            for item in timeline.intervals(ipu)[: _MOST_SPANS // len(timeline.ipus)]
+        ]
+        rows.append(SpanRow(f"IPU {ipu}", tuple(spans)))
+    phases = {
+        Phase(item.phase) for ipu in timeline.ipus for item in timeline.intervals(ipu)
+    }
+    drawn = span_chart(rows, timeline.total_us, microseconds, "Pipeline timeline")
+    caption = (
+        f"One pipeline run of {timeline.schedule.micro_batches} micro-batches, "
+        f"{timeline.schedule.kind.value}: {microseconds(timeline.total_us)}; IPUs wait "
+        f"{share(plan.bubble_fraction)} of the time. Modelled."
+    )
+    shown = [name for phase, name in _PHASES if phase in phases]
+    return section(
+        "Timeline (modelled)", joined([legend(shown), figure(caption, drawn)])
+    )
+
+
+def _memory(plan: Plan) -> Html:
+    rows = [
+        StackedRow(
+            f"IPU {item.ipu}",
+            {name: float(size) for name, size in item.by_category.items() if size},
+            float(item.capacity_bytes),
+        )
+        for item in plan.memory
+    ]
+    drawing = stacked_bars(rows, byte_size, "Modelled memory by IPU", 2.0**20)
+    caption = "Memory of each IPU by category; the dashed line is its capacity."
+    names = list(dict.fromkeys(name for row in rows for name in row.parts))
+    body = [
+        (
+            f"IPU {item.ipu}",
+            *(byte_size(item.by_category.get(name, 0)) for name in names),
+            byte_size(item.used_bytes),
+            share(item.fullest_tile_bytes / item.tile_capacity_bytes),
+            "fits" if item.fits else tag("span", "does not fit", class_="bad"),
+        )
+        for item in plan.memory
+    ]
+    head = ("", *names, "all", "fullest tile", "")
+    return section("Memory (modelled)", figure(caption, drawing), table(head, body))
+
+
+def _mild(severity: Severity) -> bool:
+    return severity is Severity.WARNING
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
