@@ -49,8 +49,8 @@ class BalanceRequest:
     capacity_bytes: float | None = None
     locked: Mapping[int, int] = field(default_factory=dict)
     """Stage of layers that must not move, by the layer's index."""
-    copy_us: Callable[[float], float] | None = None
-    """Time of sending bytes from one IPU to the next; None means no time."""
+    copy_us: Callable[[float, int], float] | None = None
+    """Time of sending bytes to the IPU of a stage; None means no time."""
     objective: Objective = Objective.STEP_TIME
     clock: Clock = Clock.STEP
     offload_activations: bool = False

@@ -41,14 +41,17 @@ class CutSearch:
 
     def ranks(self, bounds: Ints) -> Floats:
         """Return objective, run time and peak memory per row; inf if not allowed."""
-        memory = self._costs.stage_bytes(bounds).max(axis=1)
-        times = self._costs.run_times(bounds)
-        first = self._values(bounds, times, memory)
-        ranks = np.stack([first, times, memory], axis=1)
-        allowed = self._allowed(bounds)
+        ranks = np.full((len(bounds), 3), np.inf)
+        allowed = np.flatnonzero(self._allowed(bounds))
+        if not len(allowed):
+            return ranks
+        rows = bounds[allowed]
+        memory = self._costs.stage_bytes(rows).max(axis=1)
+        times = self._costs.run_times(rows)
+        found = np.stack([self._values(rows, times, memory), times, memory], axis=1)
         if self._capacity is not None:
-            allowed &= memory <= self._capacity
-        ranks[~allowed] = np.inf
+            found[memory > self._capacity] = np.inf
+        ranks[allowed] = found
         return ranks
 
     def _values(self, bounds: Ints, times: Floats, memory: Floats) -> Floats:

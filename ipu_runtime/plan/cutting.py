@@ -126,7 +126,7 @@ class _Measure:
         forward, backward = costs.forward, costs.backward
         if not last:
             forward = forward + costs.recompute
-        arriving = costs.incoming_us[rows, None]
+        arriving = costs.incoming_us[stage, rows, None]
         interleaved = costs.request.schedule is ScheduleKind.INTERLEAVED
         if interleaved and self._objective is Objective.STEP_TIME:
             # Forward and backward of neighbours share a slot, so the larger counts.

@@ -36,6 +36,7 @@ class IntervalCosts:
     incoming: Floats
     """Bytes that enter a stage which starts at each position."""
     incoming_us: Floats
+    """Time to receive them, by stage and position."""
     depths: Ints
     """Micro-batches that wait at each stage, never more than there are."""
 
@@ -47,9 +48,11 @@ class IntervalCosts:
         if request.crossing_bytes:
             crossing[1:] = request.crossing_bytes
         crossing[0] = crossing[count] = 0.0
-        copies = np.zeros(count + 1)
+        copies = np.zeros((request.stages, count + 1))
         if request.copy_us is not None:
-            copies[1:count] = [request.copy_us(size) for size in crossing[1:count]]
+            sizes = crossing[1:count].tolist()
+            for stage in range(1, request.stages):
+                copies[stage, 1:count] = [request.copy_us(s, stage) for s in sizes]
         incoming = crossing.copy()
         incoming[0] = request.input_bytes
         recomputes = request.recomputation is not Recomputation.OFF
@@ -140,13 +143,17 @@ class IntervalCosts:
             request.recomputation,
             request.clock,
         )
-        copies: Floats = self.incoming_us[bounds[:, :-1]].max(axis=1)
-        return beat.times(*self.stage_times(bounds), copies)
+        return beat.times(*self.stage_times(bounds), self._copies(bounds).max(axis=1))
+
+    def _copies(self, bounds: Ints) -> Floats:
+        stages = np.arange(self.request.stages)
+        copies: Floats = self.incoming_us[stages, bounds[:, :-1]]
+        return copies
 
     def bottlenecks(self, bounds: Ints) -> Floats:
         """Return the slowest stage's time of every row of boundaries."""
         total = np.sum(self.stage_times(bounds), axis=0)
-        slowest: Floats = (total + self.incoming_us[bounds[:, :-1]]).max(axis=1)
+        slowest: Floats = (total + self._copies(bounds)).max(axis=1)
         return slowest
 
     def candidate(self, bounds: Ints) -> Candidate:

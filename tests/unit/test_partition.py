@@ -146,7 +146,9 @@ def requests(draw: st.DrawFn, most: int = 9) -> BalanceRequest:
         crossing_bytes=column(),
         input_bytes=draw(times),
         capacity_bytes=draw(st.none() | st.integers(20, 400).map(float)),
-        copy_us=draw(st.sampled_from([None, lambda size: 0.5 * size])),
+        copy_us=draw(
+            st.sampled_from([None, lambda size, stage: (0.5 + stage % 2) * size])
+        ),
         objective=draw(st.sampled_from(Objective)),
     )
 
@@ -194,11 +196,11 @@ def test_time_of_a_partition_is_the_time_of_its_schedule(
 
     recompute = per_stage(request.forward_us)
     cuts = [
-        request.crossing_bytes[layer]
+        (request.crossing_bytes[layer], result.stage_of_layer[layer + 1])
         for layer in range(request.layers - 1)
         if result.stage_of_layer[layer] != result.stage_of_layer[layer + 1]
     ]
-    copy = max(map(request.copy_us, cuts)) if request.copy_us else 0.0
+    copy = max(request.copy_us(*cut) for cut in cuts) if request.copy_us else 0.0
     schedule = build_schedule(
         request.schedule,
         request.stages,

@@ -1,0 +1,220 @@
+"""Balancing the pipeline of an experiment with the figures of its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ipu_runtime.plan.collectives import physical_order, transfer_us
+from ipu_runtime.plan.partition import (
+    BalanceRequest,
+    BalanceResult,
+    Objective,
+    balance,
+    evaluate,
+)
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
+from ipu_runtime.plan.schedules import overlap_length
+from ipu_runtime.plan.timeline import Clock
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.planning import plan_experiment
+from workbench.core.topology import selected_ipus
+
+_TRIES = 6
+_SHRINK = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class BalancedExperiment:
+    """A balanced experiment: the partition, and what has to be set for it."""
+
+    result: BalanceResult
+    spec: ExperimentSpec
+    """The experiment with the best stages; as it was when there are none."""
+    plan: Plan
+    """The plan of `spec`."""
+    changes: tuple[str, ...]
+    """Changes of fields, as `--set` takes them."""
+
+
+def balance_experiment(
+    spec: ExperimentSpec, stages: int, objective: str = "step time"
+) -> BalanceResult:
+    """Return the best partition of an experiment's layers into stages."""
+    return balanced_experiment(spec, stages, objective).result
+
+
+def balanced_experiment(
+    spec: ExperimentSpec, stages: int, objective: str = "step time"
+) -> BalancedExperiment:
+    """Balance an experiment, and plan what comes out of it.
+
+    Balancing adds up layers; the plan knows more, for example tensors that two stages
+    both keep. So the plan has the last word on what fits.
+    """
+    layers = [layer for layer in spec.model.layers if layer.kind != "Input"]
+    count = len(layers)
+    if not 1 < stages <= count:
+        problem = f"{count} layers can be cut into 2 to {count} stages, not {stages}"
+        empty = BalanceRequest((), (), stages, 1)
+        failed = BalanceResult(empty, None, problem=problem)
+        return BalancedExperiment(failed, spec, plan_experiment(spec), ())
+    uniform = tuple(position * stages // count for position in range(count))
+    plan = plan_experiment(_staged(spec, uniform))
+    if not plan.layers:
+        errors = [item for item in plan.problems if item.severity is Severity.ERROR]
+        problem = "; ".join(str(item) for item in errors) or "it cannot be planned"
+        empty = BalanceRequest((), (), stages, 1)
+        failed = BalanceResult(empty, None, problem=problem)
+        return BalancedExperiment(failed, spec, plan, ())
+    request = _request(spec, plan, stages, Objective(objective))
+    result, staged, planned = _fitting(spec, request)
+    if not result.feasible:
+        return BalancedExperiment(result, spec, planned, ())
+    return BalancedExperiment(result, staged, planned, _changes(spec, staged))
+
+
+def _fitting(
+    spec: ExperimentSpec, request: BalanceRequest
+) -> tuple[BalanceResult, ExperimentSpec, Plan]:
+    """Balance until the plan agrees that the result fits, or nothing does."""
+    result = balance(request)
+    if not result.feasible and request.capacity_bytes is not None:
+        smallest = balance(
+            replace(request, capacity_bytes=None, objective=Objective.PEAK_MEMORY)
+        )
+        if smallest.best is not None:
+            staged = _staged(spec, smallest.stage_of_layer)
+            planned = plan_experiment(staged)
+            if not _fits(planned):
+                return result, staged, planned
+            room = smallest.best.peak_bytes
+            result = balance(replace(request, capacity_bytes=room))
+    staged = _staged(spec, result.stage_of_layer) if result.feasible else spec
+    planned = plan_experiment(staged)
+    for _ in range(_TRIES):
+        if not result.feasible or _fits(planned) or request.capacity_bytes is None:
+            break
+        request = replace(request, capacity_bytes=request.capacity_bytes * _SHRINK)
+        result = balance(request)
+        if result.feasible:
+            staged = _staged(spec, result.stage_of_layer)
+            planned = plan_experiment(staged)
+    return result, staged, planned
+
+
+def _fits(plan: Plan) -> bool:
+    return all(memory.fits for memory in plan.memory)
+
+
+def _request(
+    spec: ExperimentSpec, plan: Plan, stages: int, objective: Objective
+) -> BalanceRequest:
+    """Describe the layers of a plan; the first one also takes the infeed."""
+    layers = plan.layers
+    forward = [layer.forward_us for layer in layers]
+    forward[0] += max(
+        0.0,
+        plan.stages[0].forward_us
+        - sum(layer.forward_us for layer in layers if layer.stage == 0),
+    )
+    pipeline = plan.request.pipeline
+    mode = pipeline.recomputation if pipeline else Recomputation.OFF
+    kind = ScheduleKind(spec.pipeline.schedule)
+    names = [layer.name for layer in layers]
+    placed = dict(zip(names, spec.pipeline.stages, strict=False))
+    now = spec.pipeline.stages
+    usable = len(now) == len(layers) and max(now, default=-1) + 1 == stages
+    places = physical_order("AUTO", 1 << stages.bit_length(), True)
+
+    def copy_us(size: float, stage: int) -> float:
+        """Activations go there, and their gradients come back."""
+        ends = places[stage - 1], places[stage]
+        return 2 * transfer_us(int(size), *ends, plan.constants)
+
+    request = BalanceRequest(
+        forward_us=tuple(forward),
+        backward_us=tuple(layer.backward_us for layer in layers),
+        stages=stages,
+        micro_batches=plan.request.gradient_accumulation,
+        schedule=kind,
+        recomputation=mode,
+        recompute_us=tuple(layer.forward_us for layer in layers),
+        resident_bytes=tuple(layer.resident_bytes for layer in layers),
+        stash_bytes=tuple(layer.stash_bytes for layer in layers),
+        working_bytes=tuple(layer.working_bytes for layer in layers),
+        crossing_bytes=tuple(layer.crossing_bytes for layer in layers),
+        input_bytes=float(layers[0].crossing_bytes),
+        copy_us=copy_us,
+        objective=objective,
+        clock=Clock.STEP,
+        offload_activations=spec.pipeline.offload_activations,
+        locked={
+            names.index(name): placed[name]
+            for name in spec.pipeline.locked
+            if placed.get(name, stages) < stages
+        },
+        current=now if usable else (),
+    )
+    return _with_room(request, plan)
+
+
+def _with_room(request: BalanceRequest, plan: Plan) -> BalanceRequest:
+    """Set fixed bytes and capacity so that sums of layers agree with the plan."""
+    uniform = evaluate(request, tuple(layer.stage for layer in plan.layers))
+    if uniform is None or not plan.memory:
+        return request
+    used = [memory.used_bytes for memory in plan.memory]
+    sums = uniform.stage_bytes
+    lacking = [have - own for have, own in zip(used, sums, strict=False)]
+    # Tiles fill unevenly, so an IPU is full before all its memory is used.
+    evenness = min(
+        (memory.used_bytes / memory.capacity_bytes)
+        / max(memory.fullest_tile_bytes / memory.tile_capacity_bytes, 1e-9)
+        for memory in plan.memory
+    )
+    return replace(
+        request,
+        fixed_bytes=max(0.0, min(lacking)),
+        capacity_bytes=plan.memory[0].capacity_bytes * min(evenness, 1.0),
+    )
+
+
+def _staged(spec: ExperimentSpec, stages: tuple[int, ...]) -> ExperimentSpec:
+    """Return the experiment with these stages and the counts that they need."""
+    count = max(stages) + 1
+    pipeline = replace(spec.pipeline, stages=stages)
+    if len(pipeline.device_mapping) != count:
+        pipeline = replace(pipeline, device_mapping=())
+    mapping = pipeline.device_mapping or tuple(range(count))
+    overlap = overlap_length(ScheduleKind(pipeline.schedule), mapping, True)
+    now = spec.execution.gradient_accumulation
+    accumulation = max(1, -(-now // overlap)) * overlap
+    execution = replace(spec.execution, gradient_accumulation=accumulation)
+    if accumulation != now and isinstance(execution.steps_per_execution, int):
+        steps = execution.steps_per_execution
+        if steps % accumulation:
+            execution = replace(execution, steps_per_execution="epoch")
+    needed = 1 << max(mapping).bit_length()
+    ipu = spec.ipu
+    if selected_ipus(spec) < needed:
+        ipu = {**spec.ipu, "auto_select_ipus": needed}
+    return replace(spec, pipeline=pipeline, execution=execution, ipu=ipu)
+
+
+def _changes(before: ExperimentSpec, after: ExperimentSpec) -> tuple[str, ...]:
+    changes = []
+    if after.pipeline.stages != before.pipeline.stages:
+        stages = ", ".join(str(stage) for stage in after.pipeline.stages)
+        changes.append(f"pipeline.stages=[{stages}]")
+    if after.pipeline.device_mapping != before.pipeline.device_mapping:
+        changes.append("pipeline.device_mapping=[]")
+    old, new = before.execution, after.execution
+    if new.gradient_accumulation != old.gradient_accumulation:
+        changes.append(f"execution.gradient_accumulation={new.gradient_accumulation}")
+    if new.steps_per_execution != old.steps_per_execution:
+        changes.append(f"execution.steps_per_execution={new.steps_per_execution}")
+    if selected_ipus(after) != selected_ipus(before):
+        changes.append(f"ipu.auto_select_ipus={selected_ipus(after)}")
+    return tuple(changes)
