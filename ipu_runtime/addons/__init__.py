@@ -1,0 +1,1 @@
+"""`ipu_tensorflow_addons`: layers and optimizers with IPU-specific settings."""

@@ -1,0 +1,35 @@
+"""`keras.ipu.layers`, and the layers that `ipu.keras.layers` had in SDK 1.4."""
+
+from ipu_runtime.addons.keras.layers import (
+    GRU,
+    LSTM,
+    Dropout,
+    Embedding,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    LayerNormalization,
+    PopnnGRU,
+    PopnnLSTM,
+    SerialDense,
+)
+from ipu_runtime.keras.layers.capture import (
+    CaptureActivationGradients,
+    CaptureUpstreamGradients,
+)
+
+__all__ = [
+    "GRU",
+    "LSTM",
+    "CaptureActivationGradients",
+    "CaptureUpstreamGradients",
+    "Dropout",
+    "Embedding",
+    "GroupNorm",
+    "InstanceNorm",
+    "LayerNorm",
+    "LayerNormalization",
+    "PopnnGRU",
+    "PopnnLSTM",
+    "SerialDense",
+]
