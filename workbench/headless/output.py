@@ -48,5 +48,5 @@ def _shown(cell: object) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, float):
-        return f"{cell:.4g}"
+        return f"{cell:,.0f}" if abs(cell) >= 10_000 else f"{cell:.4g}"
     return str(cell)

@@ -1,0 +1,136 @@
+"""Sweeps: every point once, whatever interrupts them, and invalid ones explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.core.planning import plan_experiment
+from workbench.core.preset_store import load_preset
+from workbench.core.record_files import RecordError, UnknownRecord
+from workbench.core.run_context import RunControl
+from workbench.core.sweep import default_jobs, ranked, run_sweep
+from workbench.core.sweep_grid import parse_grid
+from workbench.core.sweep_point import PointResult
+from workbench.core.sweep_record import (
+    SweepDefinition,
+    SweepRecord,
+    list_sweeps,
+    read_results,
+)
+from workbench.core.validation import validate
+
+PRESET = "mnist-ipu-pipelined"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+
+
+def _begin(*grid: str) -> SweepRecord:
+    axes, problems = parse_grid(grid)
+    assert problems == ()
+    tables = load_preset(PRESET).tables
+    return SweepRecord.create(SweepDefinition(PRESET, tables, axes, trained=False))
+
+
+def _all(record: SweepRecord, jobs: int = 1) -> dict[int, PointResult]:
+    results = list(run_sweep(record, RunControl(), jobs))
+    return {result.index: result for result in results}
+
+
+def test_a_planned_point_says_what_planning_it_alone_says() -> None:
+    record = _begin("data.batch_size=16,32", "execution.gradient_accumulation=4,8")
+
+    results = _all(record)
+
+    tables = dict(load_preset(PRESET).tables)
+    tables["data"] = {**tables["data"], "batch_size": 32}
+    tables["execution"] = {**tables["execution"], "gradient_accumulation": 4}
+    spec, _ = validate(tables)
+    assert spec is not None
+    plan = plan_experiment(spec)
+    assert results[2].values == {
+        "data.batch_size": "32",
+        "execution.gradient_accumulation": "4",
+    }
+    assert results[2].metrics["ipu_step_us"] == plan.ipu_step_us
+    assert results[2].metrics["samples_per_second"] == plan.samples_per_second
+    assert all(result.problem == "" for result in results.values())
+
+
+def test_stages_are_balanced_and_get_the_ipus_they_need() -> None:
+    results = _all(_begin("stages=2,4"))
+
+    assert results[0].metrics["ipus"] == 2
+    assert results[1].metrics["ipus"] == 4
+    assert len(results[1].stages) == 7
+    assert set(results[1].stages) == {0, 1, 2, 3}
+    assert list(results[1].stages) == sorted(results[1].stages)
+
+
+def test_invalid_points_carry_their_reason_and_do_not_stop_the_sweep() -> None:
+    results = _all(_begin("execution.gradient_accumulation=8,6", "stages=2,99"))
+
+    assert [bool(results[index].problem) for index in range(4)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert "7 layers can be cut into 2 to 7 stages" in results[1].problem
+    assert "6 is not a multiple of 4" in results[2].problem
+    assert [r.index for r in ranked(results.values(), "ipu_step_us")] == [0]
+
+
+def test_an_interrupted_sweep_does_only_what_is_left() -> None:
+    record = _begin("data.batch_size=1..10")
+    whole = _all(record)
+    lines = (record.directory / "points.jsonl").read_text().splitlines(keepends=True)
+    # As a kill in the middle of a line would leave it.
+    (record.directory / "points.jsonl").write_text("".join(lines[:4]) + lines[4][:20])
+    record.close()
+
+    again = SweepRecord.reopen(record.group)
+    rest = _all(again)
+
+    assert sorted(rest) == [4, 5, 6, 7, 8, 9]
+    assert {r.index: r for r in read_results(record.directory)} == whole
+    assert _all(again) == {}
+
+
+def test_a_stopped_sweep_stops_and_keeps_what_it_has() -> None:
+    record = _begin("data.batch_size=1..200")
+    control = RunControl()
+    done = []
+    for result in run_sweep(record, control, 1):
+        done.append(result)
+        control.stop.set()
+    assert 0 < len(done) < 200
+    assert len(record.results()) == len(done)
+
+
+@pytest.mark.slow
+def test_processes_find_what_one_process_finds() -> None:
+    here = _all(_begin("data.batch_size=1..150"))
+    elsewhere = _all(_begin("data.batch_size=1..150"), jobs=2)
+    assert elsewhere == here
+
+
+def test_sweeps_have_names_of_their_own() -> None:
+    first, second = _begin("stages=2"), _begin("stages=2")
+    assert sorted([first.group, second.group]) == list_sweeps()
+    with pytest.raises(RecordError, match="exists: choose another --group"):
+        SweepRecord.create(first.definition, first.group)
+    with pytest.raises(RecordError, match="use letters"):
+        SweepRecord.create(first.definition, "../x")
+    with pytest.raises(UnknownRecord, match="there is no sweep"):
+        SweepRecord.reopen("../runs")
+
+
+def test_two_processes_are_used_only_where_they_pay() -> None:
+    assert default_jobs(10, trained=False) == 1
+    assert default_jobs(10_000, trained=False) in (1, 2)
+    assert default_jobs(10_000, trained=True) == 1

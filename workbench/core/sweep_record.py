@@ -1,0 +1,156 @@
+"""What a sweep leaves behind, so that it can go on after any interruption."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from workbench.core.event_json import to_line
+from workbench.core.locations import sweeps_directory
+from workbench.core.record_files import (
+    RecordError,
+    UnknownRecord,
+    WriterLock,
+    append_line,
+    explained,
+    read_lines,
+    replace_json,
+    safe_name,
+)
+from workbench.core.sweep_grid import Axis
+from workbench.core.sweep_point import PointResult
+
+
+@dataclass(frozen=True, slots=True)
+class SweepDefinition:
+    """What a sweep goes through; together with the points done it is all of it."""
+
+    preset: str
+    tables: Mapping[str, Any]
+    """The experiment that every point starts from."""
+    axes: tuple[Axis, ...]
+    trained: bool
+    """Whether points are trained; otherwise they are only planned."""
+
+
+class SweepRecord:
+    """The directory of a sweep, open for writing by this process alone."""
+
+    def __init__(
+        self, directory: Path, definition: SweepDefinition, lock: WriterLock
+    ) -> None:
+        self.directory = directory
+        self.group = directory.name
+        self.definition = definition
+        self._lock = lock
+
+    @classmethod
+    def create(cls, definition: SweepDefinition, group: str = "") -> SweepRecord:
+        """Begin a sweep under a name that no other sweep has."""
+        if group and not safe_name(group):
+            raise RecordError(f"group {group!r}: use letters, digits, '.', '_' and '-'")
+        directory = _new_directory(definition.preset, group)
+        lock = WriterLock(directory / "lock")
+        replace_json(directory / "sweep.json", asdict(definition))
+        return cls(directory, definition, lock)
+
+    @classmethod
+    def reopen(cls, group: str) -> SweepRecord:
+        """Open a sweep that was interrupted, or is complete."""
+        directory = sweep_directory(group)
+        return cls(
+            directory, _read_definition(directory), WriterLock(directory / "lock")
+        )
+
+    def add(self, results: Iterable[PointResult]) -> None:
+        """Keep results; they are in the file when this returns."""
+        lines = "".join(to_line({"event": "point", **asdict(r)}) for r in results)
+        append_line(self.directory / "points.jsonl", lines)
+
+    def results(self) -> list[PointResult]:
+        """Return the points that are done."""
+        return read_results(self.directory)
+
+    def close(self) -> None:
+        """Let others continue the sweep."""
+        self._lock.release()
+
+
+def sweep_directory(group: str) -> Path:
+    """Return the directory of an existing sweep."""
+    directory = sweeps_directory() / group
+    if not safe_name(group) or not (directory / "sweep.json").is_file():
+        raise UnknownRecord(f"there is no sweep {group!r} in {sweeps_directory()}")
+    return directory
+
+
+def list_sweeps() -> list[str]:
+    """Return the names of all sweeps, oldest name first."""
+    return sorted(path.parent.name for path in sweeps_directory().glob("*/sweep.json"))
+
+
+def read_results(directory: Path) -> list[PointResult]:
+    """Return the points of a sweep that are done, each once."""
+    results: dict[int, PointResult] = {}
+    for row in read_lines(directory / "points.jsonl"):
+        try:
+            result = PointResult(
+                index=int(row["index"]),
+                values=dict(row["values"]),
+                metrics=dict(row["metrics"]),
+                problem=str(row["problem"]),
+                run_id=str(row["run_id"]),
+                stages=tuple(row["stages"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+        results[result.index] = result
+    return list(results.values())
+
+
+def _new_directory(preset: str, group: str) -> Path:
+    root = sweeps_directory()
+    stem = group or _name_for(preset)
+    with explained(root):
+        root.mkdir(parents=True, exist_ok=True)
+        for count in range(1, 10_000):
+            directory = root / (stem if count == 1 else f"{stem}-{count:02}")
+            try:
+                directory.mkdir()
+            except FileExistsError:
+                if group:
+                    raise RecordError(
+                        f"the sweep {group!r} exists: choose another --group, or "
+                        f"continue it with --resume {group}"
+                    ) from None
+                continue
+            return directory
+    raise RecordError(f"cannot find a free name for a sweep in {root}")
+
+
+def _name_for(preset: str) -> str:
+    time = datetime.now(UTC).strftime("%y%m%d-%H%M%S")
+    name = Path(preset).stem[:40]
+    return f"{name}-{time}" if safe_name(name) else f"sweep-{time}"
+
+
+def _read_definition(directory: Path) -> SweepDefinition:
+    path = directory / "sweep.json"
+    try:
+        value = json.loads(path.read_bytes())
+        return SweepDefinition(
+            preset=str(value["preset"]),
+            tables=dict(value["tables"]),
+            axes=_axes(value["axes"]),
+            trained=bool(value["trained"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"cannot read {path}: {error}") from error
+
+
+def _axes(rows: Sequence[Mapping[str, Any]]) -> tuple[Axis, ...]:
+    return tuple(Axis(str(row["path"]), tuple(row["values"])) for row in rows)
