@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -81,11 +81,16 @@ class ModelGraph:
         return packed
 
     def run(
-        self, calls: Sequence[Call], values: dict[int, Any], training: bool | None
+        self,
+        calls: Sequence[Call],
+        values: dict[int, Any],
+        training: bool | None,
+        before_call: Callable[[Call], None] = lambda call: None,
     ) -> None:
         """Run some calls, adding what they make to `values`."""
         with entered(self.network):
             for call in calls:
+                before_call(call)
                 values.update(
                     zip(call.outputs, call.run(values, training), strict=True)
                 )

@@ -4,32 +4,236 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import tensorflow as tf
+from keras.src import tree
+from keras.src.trainers.data_adapters import array_slicing
+from keras.src.trainers.data_adapters.data_adapter_utils import (
+    unpack_x_y_sample_weight,
+)
+
+from ipu_runtime.engine.batch_callbacks import BatchCallbacks, callback_list
 from ipu_runtime.engine.device import Device
+from ipu_runtime.engine.epoch import Epoch, EpochOutcome
+from ipu_runtime.engine.feeds import Feed
+from ipu_runtime.engine.make_feed import make_feed
+from ipu_runtime.engine.profile import IpuProfile
+from ipu_runtime.engine.results import Logs
+from ipu_runtime.engine.session import (
+    Session,
+    check_compiled,
+    drop_programs,
+    join_executions,
+    kept_of,
+    open_session,
+)
 from ipu_runtime.keras.extensions.options import ModelOptions
 
+__all__ = ["drop_programs", "evaluate", "fit", "predict", "profile"]
 
-def fit(model: Any, options: ModelOptions, device: Device, **arguments: Any) -> Any:
+
+def fit(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    *,
+    x: Any = None,
+    y: Any = None,
+    batch_size: int | None = None,
+    epochs: int = 1,
+    verbose: Any = "auto",
+    callbacks: Any = None,
+    validation_split: float = 0.0,
+    validation_data: Any = None,
+    shuffle: bool = True,
+    class_weight: Any = None,
+    sample_weight: Any = None,
+    initial_epoch: int = 0,
+    steps_per_epoch: int | None = None,
+    validation_steps: int | None = None,
+    validation_batch_size: int | None = None,
+    validation_freq: Any = 1,
+) -> Any:
     """Train; takes the keyword arguments of Keras `fit`, returns its History."""
-    raise NotImplementedError
+    check_compiled(model)
+    if validation_split and validation_data is None:
+        (x, y, sample_weight), validation_data = array_slicing.train_validation_split(
+            (x, y, sample_weight), validation_split=validation_split
+        )
+    _suggest_tensors(model, x)
+    feed = make_feed(
+        x,
+        y,
+        sample_weight,
+        batch_size=batch_size,
+        shuffle=bool(shuffle),
+        class_weight=class_weight,
+        infeed=options.infeed_kwargs,
+    )
+    session = open_session(
+        model, options, device, "train", feed, steps_per_epoch, epochs
+    )
+    validation = None
+    if validation_data is not None:
+        validation = _validation(
+            model,
+            options,
+            device,
+            validation_data,
+            validation_steps,
+            validation_batch_size or batch_size,
+        )
+    calls = callback_list(callbacks, model, verbose, epochs, session.count.steps)
+    batch_calls = BatchCallbacks(calls, "train")
+    join_executions(session, batch_calls)
+    model.stop_training = False
+    calls.on_train_begin()
+    source, logs = None, {}
+    for epoch in range(model._initial_epoch or initial_epoch, epochs):
+        _reset_metrics(session)
+        calls.on_epoch_begin(epoch)
+        if source is None or not session.count.continues:
+            source = feed.source()
+        outcome = _run_epoch(session, batch_calls, source, epoch + 1)
+        logs = dict(outcome.logs)
+        if outcome.stopped:
+            model.stop_training = True
+        elif validation is not None and model._should_eval(epoch, validation_freq):
+            results = _evaluate(validation, calls)
+            logs |= {f"val_{name}": value for name, value in results.items()}
+        calls.on_epoch_end(epoch, logs)
+        if model.stop_training:
+            break
+    _keep_profile(session)
+    if epochs > 0 and hasattr(model.optimizer, "finalize_variable_values"):
+        model.optimizer.finalize_variable_values(model.trainable_weights)
+    calls.on_train_end(logs=logs)
+    return model.history
 
 
 def evaluate(
-    model: Any, options: ModelOptions, device: Device, **arguments: Any
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    *,
+    x: Any = None,
+    y: Any = None,
+    batch_size: int | None = None,
+    verbose: Any = "auto",
+    sample_weight: Any = None,
+    steps: int | None = None,
+    callbacks: Any = None,
+    return_dict: bool = False,
 ) -> Any:
     """Evaluate; takes the keyword arguments of Keras `evaluate`."""
-    raise NotImplementedError
+    check_compiled(model)
+    feed = make_feed(
+        x, y, sample_weight, batch_size=batch_size, infeed=options.infeed_kwargs
+    )
+    session = open_session(model, options, device, "test", feed, steps, 1)
+    calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
+    logs = _evaluate(session, calls)
+    _keep_profile(session)
+    return logs if return_dict else model._flatten_metrics_in_order(logs)
 
 
-def predict(model: Any, options: ModelOptions, device: Device, **arguments: Any) -> Any:
-    """Predict; takes the keyword arguments of Keras `predict`."""
-    raise NotImplementedError
+def predict(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    *,
+    x: Any,
+    batch_size: int | None = None,
+    verbose: Any = "auto",
+    steps: int | None = None,
+    callbacks: Any = None,
+) -> Any:
+    """Predict; takes the keyword arguments of Keras `predict`, returns arrays."""
+    feed = make_feed(x, batch_size=batch_size, infeed=options.infeed_kwargs)
+    session = open_session(model, options, device, "predict", feed, steps, 1)
+    calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
+    batch_calls = BatchCallbacks(calls, "predict")
+    join_executions(session, batch_calls)
+    calls.on_predict_begin()
+    outcome = _run_epoch(session, batch_calls, feed.source(), 0)
+    calls.on_predict_end()
+    _keep_profile(session)
+    return tree.map_structure(
+        lambda *pieces: np.concatenate(
+            [piece.numpy().reshape(-1, *piece.shape[2:]) for piece in pieces]
+        ),
+        *outcome.outputs,
+    )
 
 
-def profile(model: Any) -> Any:
+def profile(model: Any) -> IpuProfile:
     """Return the modelled step beside the measured one: `model.ipu_profile()`."""
-    raise NotImplementedError
+    kept = kept_of(model).profile
+    if kept is None:
+        raise RuntimeError(
+            "There is no profile yet: it comes from the last `fit`, `evaluate` or "
+            "`predict`."
+        )
+    return kept
 
 
-def drop_programs(model: Any) -> None:
-    """Forget compiled programs, because options or the assignment changed."""
-    raise NotImplementedError
+def _evaluate(session: Session, calls: Any) -> Logs:
+    batch_calls = BatchCallbacks(calls, "test")
+    join_executions(session, batch_calls)
+    calls.on_test_begin()
+    _reset_metrics(session)
+    outcome = _run_epoch(session, batch_calls, session.feed.source(), 0)
+    calls.on_test_end(outcome.logs)
+    return outcome.logs
+
+
+def _run_epoch(
+    session: Session, batch_calls: BatchCallbacks, source: Any, epoch: int
+) -> EpochOutcome:
+    return Epoch(session.work, batch_calls, epoch, session.asynchronous).run(source)
+
+
+def _validation(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    data: Any,
+    steps: int | None,
+    batch_size: int | None,
+) -> Session:
+    x, y, sample_weight = unpack_x_y_sample_weight(data)
+    is_dataset = isinstance(x, tf.data.Dataset)
+    feed: Feed = make_feed(
+        x,
+        y,
+        sample_weight,
+        batch_size=None if is_dataset else batch_size,
+        infeed=options.infeed_kwargs,
+    )
+    return open_session(model, options, device, "test", feed, steps, 1)
+
+
+def _reset_metrics(session: Session) -> None:
+    session.model.reset_metrics()
+    session.programs.micro_batch.metrics.spread()
+
+
+def _keep_profile(session: Session) -> None:
+    work = session.work
+    kept_of(session.model).profile = IpuProfile(
+        work.phase,
+        work.host_step_ms,
+        work.clock,
+        getattr(work.program, "peak_stash", ()),
+    )
+
+
+def _suggest_tensors(model: Any, x: Any) -> None:
+    kept = kept_of(model)
+    if isinstance(x, np.ndarray):
+        kept.fed_arrays += 1
+        if kept.fed_arrays == 2:
+            tf.get_logger().warning(
+                "NumPy arrays are converted to tensors by every call: when they are "
+                "used again, convert them once with `tf.convert_to_tensor`."
+            )

@@ -116,7 +116,7 @@ class _Run:
     def perform(self, action: Action) -> None:
         """Perform an action after the previous one of the same IPU."""
         ipu = self._schedule.device_mapping[action.stage]
-        after = [tensor for tensor in self._done.get(ipu, ()) if tensor is not None]
+        after = [tensor for tensor in self._done.get(ipu, ()) if tf.is_tensor(tensor)]
         with tf.control_dependencies(after):
             if action.phase is Phase.FORWARD:
                 self._done[ipu] = self._forward(action.stage, action.micro_batch)

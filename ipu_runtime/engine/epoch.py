@@ -1,0 +1,197 @@
+"""One epoch: executions, cut into pieces so that numbers stream and stop acts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_runtime.engine.batch_callbacks import BatchCallbacks, CallbackThread
+from ipu_runtime.engine.clock import Clock
+from ipu_runtime.engine.observer import Progress, current_observer
+from ipu_runtime.engine.pieces import PieceSize
+from ipu_runtime.engine.program import Program
+from ipu_runtime.engine.results import Logs, single_values
+from ipu_runtime.engine.step_count import StepCount
+
+_SHOWN_EVERY_S = 0.1
+
+
+@dataclass
+class Work:
+    """A program with what is needed to run epochs with it."""
+
+    phase: str
+    """`train`, `test` or `predict`."""
+    program: Program
+    count: StepCount
+    clock: Clock
+    logs: Callable[[], Logs]
+    """Reads the metrics as they stand."""
+    before_execution: Callable[[], None]
+    after_execution: Callable[[], None]
+    joined: bool
+    """Whether executions may run into each other, because nobody looks between."""
+    stop_training: Callable[[], bool]
+    pieces: PieceSize
+    compiled: bool = False
+    seconds: float = 0.0
+    """Measured time of all pieces but the first, which compiles."""
+    batches: int = 0
+    """Batches of those pieces."""
+
+    @property
+    def host_step_ms(self) -> float:
+        """Measured time of a step."""
+        steps = self.batches / self.count.replicas
+        return self.seconds * 1e3 / steps if steps else 0.0
+
+
+@dataclass
+class EpochOutcome:
+    """What an epoch has come to."""
+
+    logs: Logs
+    stopped: bool = False
+    """Whether somebody outside has asked to stop."""
+    outputs: list[Any] = field(default_factory=list)
+
+
+_PROGRAM_NAMES = {"train": "training", "test": "evaluation", "predict": "prediction"}
+_PHASES = {"train": "train", "test": "evaluate", "predict": "predict"}
+
+
+class Epoch:
+    """Runs the executions of one epoch."""
+
+    def __init__(
+        self, work: Work, callbacks: BatchCallbacks, epoch: int, asynchronous: bool
+    ) -> None:
+        self._work = work
+        self._callbacks = callbacks
+        self._epoch = epoch
+        self._asynchronous = asynchronous
+        self._observer = current_observer()
+        self._shown_at = time.perf_counter()
+        self._seconds = 0.0
+        self._steps_since = 0.0
+        self._outcome = EpochOutcome({})
+
+    def run(self, source: Any) -> EpochOutcome:
+        """Run until the epoch ends, or somebody asks to stop."""
+        work = self._work
+        if self._asynchronous:
+            with CallbackThread(self._callbacks, work.count.replicas) as thread:
+                self._run(source, thread)
+        else:
+            self._run(source, None)
+        self._outcome.logs = work.logs()
+        return self._outcome
+
+    def _run(self, source: Any, thread: CallbackThread | None) -> None:
+        work, count = self._work, self._work.count
+        step = 0
+        while step < count.steps:
+            end = count.steps if work.joined else step + count.per_execution
+            if thread is None:
+                self._callbacks.begin(step)
+            work.before_execution()
+            finished = self._run_execution(source, step, end, thread)
+            work.after_execution()
+            if thread is None and finished:
+                self._callbacks.end(end - 1, self._batch_logs())
+            step = end
+            if self._outcome.stopped or work.stop_training():
+                return
+
+    def _run_execution(
+        self, source: Any, step: int, end: int, thread: CallbackThread | None
+    ) -> bool:
+        """Run the pieces of an execution; tell whether it was completed."""
+        work, replicas = self._work, self._work.count.replicas
+        batch, last = step * replicas, end * replicas
+        while batch < last:
+            if self._observer and self._observer.should_stop():
+                self._outcome.stopped = True
+                return False
+            size = work.pieces.next(last - batch)
+            results = self._piece(source, batch, size)
+            if work.phase == "predict":
+                self._outcome.outputs.append(results)
+            elif thread is not None:
+                thread.put(batch, results)
+            batch += size
+            self._show(batch // replicas, done=batch == last)
+        return True
+
+    def _piece(self, source: Any, batch: int, size: int) -> Any:
+        work = self._work
+        first = not work.compiled
+        if first and self._observer:
+            self._observer.compiling(_PROGRAM_NAMES[work.phase])
+        started = time.perf_counter()
+        results = work.program.run(source, batch, size)
+        seconds = time.perf_counter() - started
+        work.pieces.record(size, seconds)
+        if first:
+            work.compiled = True
+            if self._observer:
+                self._observer.compiled(
+                    _PROGRAM_NAMES[work.phase], seconds, work.clock.compile_s
+                )
+        else:
+            work.seconds += seconds
+            work.batches += size
+            self._seconds += seconds
+            self._steps_since += size / work.count.replicas
+        return results
+
+    def _show(self, step: int, done: bool) -> None:
+        """Tell the observer and the progress bar, but not too often."""
+        work = self._work
+        now = time.perf_counter()
+        if not done and now - self._shown_at < _SHOWN_EVERY_S:
+            return
+        self._shown_at = now
+        if self._observer:
+            logs = {} if work.phase == "predict" else single_values(work.logs())
+            host_step_ms = (
+                self._seconds * 1e3 / self._steps_since if self._steps_since else 0.0
+            )
+            self._seconds, self._steps_since = 0.0, 0.0
+            self._observer.progressed(
+                Progress(
+                    _PHASES[work.phase],
+                    self._epoch,
+                    step,
+                    work.count.steps,
+                    logs,
+                    host_step_ms or work.host_step_ms,
+                    work.clock.step_us,
+                )
+            )
+        if work.joined and self._callbacks.shown and not done:
+            # Only the progress bar is listening: move it by whole executions.
+            whole = step - step % work.count.per_execution
+            if whole:
+                self._callbacks.end(whole - 1, self._batch_logs())
+
+    def _batch_logs(self) -> Logs:
+        if self._work.phase == "predict":
+            return {}
+        if not (self._callbacks.listened_to or self._callbacks.shown):
+            return {}
+        return self._work.logs()
+
+
+def ran_out_of_data(error: tf.errors.OutOfRangeError) -> None:
+    """Say that a data set has ended before the steps were done."""
+    tf.get_logger().warning(
+        "The input ran out of data; the epoch is interrupted. Make sure that the "
+        "dataset can generate at least `steps_per_epoch * epochs` batches; you may "
+        "need `repeat()`. (%s)",
+        error.message.splitlines()[0] if error.message else "end of sequence",
+    )

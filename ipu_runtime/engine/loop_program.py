@@ -1,0 +1,192 @@
+"""A model that is not pipelined: one loop over micro-batches inside TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from keras.src import tree
+
+from ipu_runtime.engine.accumulation import Accumulation
+from ipu_runtime.engine.feeds import read_batch
+from ipu_runtime.engine.micro_batch import Carry, MicroBatch
+from ipu_runtime.engine.program import CollectedResults
+
+
+class TrainLoop:
+    """Trains on consecutive batches; batch i belongs to replica i modulo replicas.
+
+    A piece may end in the middle of an update: the accumulators are kept.
+    """
+
+    unit = 1
+
+    def __init__(
+        self,
+        micro_batch: MicroBatch,
+        accumulation: Accumulation,
+        compiled: bool,
+        collected: CollectedResults | None = None,
+    ) -> None:
+        self._micro_batch = micro_batch
+        self._accumulation = accumulation
+        self._collected = collected
+        self._weights = list(micro_batch.model.trainable_weights)
+        self._accumulators = [
+            tf.Variable(zeros, trainable=False)
+            for zeros in (
+                accumulation.zeros(self._weights) if accumulation.total > 1 else ()
+            )
+        ]
+        self._run = tf.function(self._loop, jit_compile=compiled, autograph=False)
+
+    def run(self, source: Any, first: int, count: int) -> Any:
+        """Train on some batches; return metric values by batch if they are wanted."""
+        arrays = self._run(source, tf.constant(first), tf.constant(count))
+        return self._collected.by_batch(arrays) if self._collected else None
+
+    def _loop(self, source: Any, first: Any, count: Any) -> Any:
+        carry = self._micro_batch.load()
+        accumulators = tuple(tf.convert_to_tensor(item) for item in self._accumulators)
+        arrays = self._collected.empty(count) if self._collected else ()
+
+        def body(
+            batch: Any, accumulators: Any, statistics: Any, metrics: Any, arrays: Any
+        ) -> Any:
+            accumulators, carry = self._step(
+                source, batch, accumulators, Carry(statistics, metrics)
+            )
+            if self._collected:
+                replica = batch % self._accumulation.replicas
+                results = self._micro_batch.results(carry, replica)
+                arrays = self._collected.write(arrays, batch - first, results)
+            return batch + 1, accumulators, carry.statistics, carry.metrics, arrays
+
+        _, accumulators, statistics, metrics, arrays = tf.while_loop(
+            lambda batch, *_: batch < first + count,
+            body,
+            (first, accumulators, carry.statistics, carry.metrics, arrays),
+            parallel_iterations=1,
+        )
+        self._micro_batch.save(Carry(statistics, metrics))
+        for store, value in zip(self._accumulators, accumulators, strict=True):
+            store.assign(value)
+        return tuple(array.stack() for array in arrays)
+
+    def _step(
+        self, source: Any, batch: Any, accumulators: tuple[Any, ...], carry: Carry
+    ) -> tuple[tuple[Any, ...], Carry]:
+        total = self._accumulation.total
+        optimizer = self._micro_batch.model.optimizer
+        index = batch % total
+        updates = tf.cast(optimizer.iterations._value, tf.int64)
+        gradients, carry = self._micro_batch.train(
+            carry,
+            read_batch(source, batch),
+            batch % self._accumulation.replicas,
+            updates * total + tf.cast(index, tf.int64),
+        )
+        if total == 1:
+            optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
+            return accumulators, carry
+        added = self._accumulation.add(accumulators, gradients, index)
+
+        def update() -> list[Any]:
+            optimizer.apply_gradients(zip(added, self._weights, strict=True))
+            return [tf.zeros_like(item) for item in added]
+
+        kept = tf.cond(tf.equal(index, total - 1), update, lambda: added)
+        return tuple(kept), carry
+
+
+class TestLoop:
+    """Lets the metrics see consecutive batches."""
+
+    unit = 1
+
+    def __init__(
+        self,
+        micro_batch: MicroBatch,
+        compiled: bool,
+        collected: CollectedResults | None = None,
+    ) -> None:
+        self._micro_batch = micro_batch
+        self._collected = collected
+        self._run = tf.function(self._loop, jit_compile=compiled, autograph=False)
+
+    def run(self, source: Any, first: int, count: int) -> Any:
+        """Evaluate some batches; return metric values by batch if they are wanted."""
+        arrays = self._run(source, tf.constant(first), tf.constant(count))
+        return self._collected.by_batch(arrays) if self._collected else None
+
+    def _loop(self, source: Any, first: Any, count: Any) -> Any:
+        carry = self._micro_batch.load()
+        arrays = self._collected.empty(count) if self._collected else ()
+
+        def body(batch: Any, statistics: Any, metrics: Any, arrays: Any) -> Any:
+            replica = batch % self._micro_batch.replicas
+            carry = self._micro_batch.test(
+                Carry(statistics, metrics), read_batch(source, batch), replica, batch
+            )
+            if self._collected:
+                results = self._micro_batch.results(carry, replica)
+                arrays = self._collected.write(arrays, batch - first, results)
+            return batch + 1, carry.statistics, carry.metrics, arrays
+
+        _, statistics, metrics, arrays = tf.while_loop(
+            lambda batch, *_: batch < first + count,
+            body,
+            (first, carry.statistics, carry.metrics, arrays),
+            parallel_iterations=1,
+        )
+        self._micro_batch.save(Carry(statistics, metrics))
+        return tuple(array.stack() for array in arrays)
+
+
+class PredictLoop:
+    """Returns the model's outputs for consecutive batches."""
+
+    unit = 1
+
+    def __init__(self, micro_batch: MicroBatch) -> None:
+        self._micro_batch = micro_batch
+        self._run = tf.function(self._loop, autograph=False)
+
+    def run(self, source: Any, first: int, count: int) -> Any:
+        """Return the outputs, batches stacked along a new first axis."""
+        return self._run(source, tf.constant(first), tf.constant(count))
+
+    def _loop(self, source: Any, first: Any, count: Any) -> Any:
+        carry = self._micro_batch.load()
+
+        def one(batch: Any) -> Any:
+            return self._micro_batch.predict(
+                carry,
+                read_batch(source, batch),
+                batch % self._micro_batch.replicas,
+                batch,
+            )
+
+        first_outputs = one(first)
+        flat = tree.flatten(first_outputs)
+        arrays = tuple(
+            tf.TensorArray(item.dtype, size=count, element_shape=item.shape).write(
+                0, item
+            )
+            for item in flat
+        )
+
+        def body(batch: Any, arrays: Any) -> Any:
+            outputs = tree.flatten(one(batch))
+            return batch + 1, tuple(
+                array.write(batch - first, item)
+                for array, item in zip(arrays, outputs, strict=True)
+            )
+
+        _, arrays = tf.while_loop(
+            lambda batch, _: batch < first + count,
+            body,
+            (first + 1, arrays),
+            parallel_iterations=1,
+        )
+        return tree.pack_sequence_as(first_outputs, [item.stack() for item in arrays])

@@ -1,0 +1,240 @@
+"""Pipelined models: whole pipeline runs in one TensorFlow graph, or action by action.
+
+Small models run in one graph, where calling TensorFlow for every action would cost
+more than the action. Large ones run action by action, so that progress is seen and
+stop acts in the middle of a run. The arithmetic is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from keras.src import tree
+
+from ipu_runtime.engine.accumulation import Accumulation
+from ipu_runtime.engine.feeds import read_batch
+from ipu_runtime.engine.keras_stages import KerasStages
+from ipu_runtime.engine.micro_batch import Carry
+from ipu_runtime.engine.pipeline_program import PipelineRun, Tensors, run_schedule
+from ipu_runtime.engine.stage_functions import StageFunctions
+from ipu_runtime.plan.schedule import Schedule
+
+
+class PipelineTraining:
+    """Pipeline runs with a weight update after each."""
+
+    def __init__(
+        self,
+        functions: StageFunctions,
+        schedule: Schedule,
+        accumulation: Accumulation,
+        whole_runs: bool,
+        between_actions: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.unit = accumulation.total
+        self.peak_stash: tuple[int, ...] = ()
+        """Most micro-batches that each stage kept for its backward pass."""
+        self._functions = functions
+        self._schedule = schedule
+        self._accumulation = accumulation
+        self._weights = list(functions.micro_batch.model.trainable_weights)
+        self._between_actions = (lambda: None) if whole_runs else between_actions
+        self._run = (
+            tf.function(self._updates, autograph=False) if whole_runs else self._updates
+        )
+        self._apply = tf.function(self._apply_gradients, autograph=False)
+
+    def run(self, source: Any, first: int, count: int) -> None:
+        """Train on the batches of whole updates."""
+        self._run(source, tf.constant(first), tf.constant(count // self.unit))
+
+    def _updates(self, source: Any, first: Any, updates: Any) -> None:
+        micro_batch = self._functions.micro_batch
+        carry = micro_batch.load()
+
+        def body(update: Any, statistics: Any, metrics: Any) -> Any:
+            carry = self._update(
+                source, first + update * self.unit, Carry(statistics, metrics)
+            )
+            return update + 1, carry.statistics, carry.metrics
+
+        _, statistics, metrics = tf.while_loop(
+            lambda update, *_: update < updates,
+            body,
+            (tf.constant(0), carry.statistics, carry.metrics),
+            parallel_iterations=1,
+        )
+        micro_batch.save(Carry(statistics, metrics))
+
+    def _update(self, source: Any, first: Any, carry: Carry) -> Carry:
+        replicas = self._accumulation.replicas
+        batches = Batches(source, first)
+        optimizer = self._functions.micro_batch.model.optimizer
+        counter = tf.cast(optimizer.iterations._value, tf.int64) * self.unit
+        totals = self._accumulation.zeros(self._weights)
+        finished: Sequence[Any] = ()
+        for replica in range(replicas):
+            with tf.control_dependencies(finished):
+                run, carry = self._replica(replica, batches, counter, carry)
+            totals = self._merged(totals, run.gradients)
+            finished = [item for item in run.finished if tf.is_tensor(item)]
+            self.peak_stash = run.peak_stash
+        self._apply(totals)
+        return carry
+
+    def _replica(
+        self, replica: int, batches: Batches, counter: Any, carry: Carry
+    ) -> tuple[PipelineRun, Carry]:
+        replicas = self._accumulation.replicas
+        stages = KerasStages(
+            self._functions,
+            carry,
+            replica,
+            lambda micro_batch: counter + (micro_batch * replicas + replica),
+            self._between_actions,
+        )
+        run = run_schedule(
+            self._schedule,
+            stages,
+            lambda micro_batch: stages.enter(
+                batches.read(micro_batch * replicas + replica)
+            ),
+            self._combined,
+        )
+        return run, stages.carry
+
+    def _combined(
+        self, so_far: Tensors | None, gradients: Tensors, micro_batch: int
+    ) -> Tensors:
+        if so_far is None:
+            so_far = [
+                None if item is None else tf.zeros(item.shape, item.dtype)
+                for item in gradients
+            ]
+        return self._accumulation.add(
+            so_far, gradients, micro_batch * self._accumulation.replicas
+        )
+
+    def _merged(self, totals: Tensors, by_stage: Sequence[Tensors]) -> Tensors:
+        """Add the gradients of all stages to those of the replicas before."""
+        merged = list(totals)
+        place = {id(weight): index for index, weight in enumerate(self._weights)}
+        for weights, gradients in zip(self._functions.weights, by_stage, strict=True):
+            for weight, gradient in zip(weights, gradients, strict=True):
+                if gradient is not None:
+                    index = place[id(weight)]
+                    merged[index] += tf.cast(gradient, merged[index].dtype)
+        return merged
+
+    def _apply_gradients(self, gradients: Tensors) -> None:
+        optimizer = self._functions.micro_batch.model.optimizer
+        optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
+
+
+class PipelineInference:
+    """Forward pipelines; a run is cut where the schedule repeats itself."""
+
+    def __init__(
+        self, functions: StageFunctions, schedule: Schedule, replicas: int
+    ) -> None:
+        self.unit = schedule.micro_batches * replicas
+        self._functions = functions
+        self._schedule = schedule
+        self._replicas = replicas
+        self._run = tf.function(self._runs, autograph=False)
+
+    def run(self, source: Any, first: int, count: int) -> Any:
+        """Run on some batches; return outputs, batches stacked on a new first axis."""
+        return self._run(source, tf.constant(first), tf.constant(count // self.unit))
+
+    def _runs(self, source: Any, first: Any, runs: Any) -> Any:
+        micro_batch = self._functions.micro_batch
+        carry = micro_batch.load()
+        structure, arrays = self._output_arrays(source, runs)
+
+        def body(index: Any, statistics: Any, metrics: Any, arrays: Any) -> Any:
+            start = first + index * self.unit
+            carry, outputs = self._one_run(source, start, Carry(statistics, metrics))
+            arrays = tuple(
+                array.write(index, tf.stack(batches))
+                for array, batches in zip(arrays, outputs, strict=True)
+            )
+            return index + 1, carry.statistics, carry.metrics, arrays
+
+        _, statistics, metrics, arrays = tf.while_loop(
+            lambda index, *_: index < runs,
+            body,
+            (tf.constant(0), carry.statistics, carry.metrics, arrays),
+            parallel_iterations=1,
+        )
+        micro_batch.save(Carry(statistics, metrics))
+        if structure is None:
+            return None
+        return tree.pack_sequence_as(structure, [item.concat() for item in arrays])
+
+    def _output_arrays(self, source: Any, runs: Any) -> tuple[Any, tuple[Any, ...]]:
+        if self._functions.phase != "predict":
+            return None, ()
+        network = self._functions.network
+        structure = tree.map_structure(lambda symbol: symbol, network._outputs_struct)
+        if isinstance(structure, (list, tuple)) and len(structure) == 1:
+            structure = structure[0]
+        return structure, tuple(
+            tf.TensorArray(symbol.dtype, size=runs, infer_shape=False)
+            for symbol in tree.flatten(structure)
+        )
+
+    def _one_run(
+        self, source: Any, first: Any, carry: Carry
+    ) -> tuple[Carry, list[list[Any]]]:
+        """Run all replicas once; return outputs by output, then in order of batches."""
+        batches = Batches(source, first)
+        by_batch: list[Tensors] = [[] for _ in range(self.unit)]
+        for replica in range(self._replicas):
+            run, carry = self._replica(replica, batches, first, carry)
+            for micro_batch, outputs in enumerate(run.outputs):
+                by_batch[micro_batch * self._replicas + replica] = outputs
+        if self._functions.phase != "predict":
+            return carry, []
+        return carry, [list(column) for column in zip(*by_batch, strict=True)]
+
+    def _replica(
+        self, replica: int, batches: Batches, first: Any, carry: Carry
+    ) -> tuple[PipelineRun, Carry]:
+        stages = KerasStages(
+            self._functions,
+            carry,
+            replica,
+            lambda micro_batch: (
+                tf.cast(first, tf.int64) + (micro_batch * self._replicas + replica)
+            ),
+        )
+        run = run_schedule(
+            self._schedule,
+            stages,
+            lambda micro_batch: stages.enter(
+                batches.read(micro_batch * self._replicas + replica)
+            ),
+        )
+        return run, stages.carry
+
+
+class Batches:
+    """Consecutive batches that may be read in another order."""
+
+    def __init__(self, source: Any, first: Any) -> None:
+        self._source = source
+        self._first = first
+        self._next = 0
+        self._waiting: dict[int, Any] = {}
+
+    def read(self, index: int) -> Any:
+        """Return a batch; an iterator is read on in its own order."""
+        if not isinstance(self._source, tf.data.Iterator):
+            return read_batch(self._source, self._first + index)
+        while index not in self._waiting:
+            self._waiting[self._next] = self._source.get_next()
+            self._next += 1
+        return self._waiting.pop(index)

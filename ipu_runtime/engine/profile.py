@@ -1,0 +1,58 @@
+"""The modelled step of a program beside the measured one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipu_runtime.engine.clock import Clock
+from ipu_runtime.plan.plan import Plan, StepTime
+
+
+@dataclass(frozen=True)
+class IpuProfile:
+    """What is known after `fit`, `evaluate` or `predict` has run."""
+
+    program: str
+    """`train`, `test` or `predict`."""
+    host_step_ms: float
+    """Measured here: wall time of one step of all replicas."""
+    clock: Clock
+    peak_stash: tuple[int, ...] = ()
+    """Most micro-batches that each pipeline stage kept, the one in work included."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan behind the modelled figures; None if there is none."""
+        return self.clock.plan
+
+    @property
+    def step(self) -> StepTime | None:
+        """Modelled parts of a step on one replica; None if it cannot be modelled."""
+        return self.clock.plan.step if self.clock.plan else None
+
+    @property
+    def ipu_step_us(self) -> float:
+        """Modelled time of a step on one replica; 0 if it cannot be modelled."""
+        return self.clock.step_us
+
+    @property
+    def not_modelled(self) -> str:
+        """Why there is no modelled time; empty if there is one."""
+        return self.clock.reason
+
+    def __str__(self) -> str:
+        measured = f"{self.program}: measured {self.host_step_ms:.3f} ms per step"
+        step = self.step
+        if step is None:
+            return f"{measured}; not modelled: {self.not_modelled}"
+        parts = (
+            ("compute", step.compute_us),
+            ("exchange", step.exchange_us),
+            ("sync", step.sync_us),
+            ("links", step.links_us),
+            ("bubble", step.bubble_us),
+            ("update", step.update_us),
+            ("host", step.host_us),
+        )
+        shown = ", ".join(f"{name} {us:.1f}" for name, us in parts if us)
+        return f"{measured}; modelled {step.total_us:.1f} µs on the IPU ({shown})"

@@ -1,0 +1,62 @@
+"""Metric values of the replicas, and what is made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_runtime.engine.micro_batch import MicroBatch
+from ipu_runtime.keras.extensions.options import ReplicatedMetricReductionMethod
+
+Logs = dict[str, Any]
+"""Metric values by name: numbers, or lists of one per replica."""
+
+
+class Results:
+    """Reads the metrics of all replicas in one call."""
+
+    def __init__(self, micro_batch: MicroBatch) -> None:
+        self._micro_batch = micro_batch
+        self._read = tf.function(self._all, autograph=False)
+
+    def by_replica(self) -> list[dict[str, float]]:
+        """Return the metric values of every replica."""
+        return [
+            {name: value.numpy().item() for name, value in values.items()}
+            if all(value.shape.rank == 0 for value in values.values())
+            else {name: value.numpy() for name, value in values.items()}
+            for values in self._read()
+        ]
+
+    def _all(self) -> list[dict[str, Any]]:
+        carry = self._micro_batch.load()
+        return [
+            {
+                name: tf.convert_to_tensor(value)
+                for name, value in self._micro_batch.results(carry, replica).items()
+            }
+            for replica in range(self._micro_batch.replicas)
+        ]
+
+
+def reduce_results(
+    by_replica: list[dict[str, float]], method: ReplicatedMetricReductionMethod
+) -> Logs:
+    """Return one value (or list) per metric; NONE takes the last replica's."""
+    methods = ReplicatedMetricReductionMethod
+    if method is methods.NONE:
+        return dict(by_replica[-1])
+    columns = {name: [values[name] for values in by_replica] for name in by_replica[-1]}
+    if method is methods.LIST:
+        return dict(columns)
+    divisor = len(by_replica) if method is methods.MEAN else 1
+    return {name: sum(values) / divisor for name, values in columns.items()}
+
+
+def single_values(logs: Logs) -> dict[str, float]:
+    """Return numbers to show: the mean where there is one value per replica."""
+    return {
+        name: sum(value) / len(value) if isinstance(value, list) else value
+        for name, value in logs.items()
+    }
