@@ -26,14 +26,12 @@ class StageCode(NamedTuple):
     supersteps: int
 
 
-def pass_of(op: OpCost) -> str:
-    """Name the pass whose plan equal operations of other layers share."""
-    if op.code not in MATRIX_CODES:
-        return op.name
-    for gradient in ("data gradient", "weight gradient"):
-        if op.name.endswith(gradient):
-            return gradient
-    return "forward"
+def code_key(op: OpCost) -> tuple[str, str, tuple[int, ...]]:
+    """Return what operations have in common that share their code.
+
+    Passes of the matrix unit are alike if their shapes are, whatever they compute.
+    """
+    return op.code, "" if op.code in MATRIX_CODES else op.name, op.shape
 
 
 def program_code(
@@ -47,7 +45,7 @@ def program_code(
     distinct: set[tuple[str, str, tuple[int, ...]]] = set()
     total = supersteps = instances = 0
     for op in ops:
-        key = (op.code, pass_of(op), op.shape)
+        key = code_key(op)
         size = table.code[op.code]
         total += size.control
         supersteps += op.supersteps
