@@ -19,6 +19,8 @@ _FURTHEST = 3
 _WORK = 40_000_000
 """Array elements that the search may touch: about half a second."""
 _ROUNDS = 40
+_LIMITS = 12
+"""Limits for copies that are tried."""
 
 
 class CutSearch:
@@ -168,6 +170,8 @@ def search_cut(costs: IntervalCosts) -> tuple[Ints | None, Ints | None, bool]:
     if seed is None:
         return None, None, True
     seeds = [seed, uniform_bounds(request)]
+    if not proven:
+        seeds += _seeds_by_copy(costs)
     current = read_bounds(request, request.current) if request.current else None
     if current is not None:
         seeds.append(current)
@@ -192,3 +196,22 @@ def read_bounds(
         return None
     bounds: Ints = np.searchsorted(stages, np.arange(request.stages + 1))
     return bounds
+
+
+def _seeds_by_copy(costs: IntervalCosts) -> list[Ints]:
+    """Return the best cuts under several limits for copies.
+
+    The largest copy delays every step, so a cheap boundary can be worth an imbalance.
+    """
+    request = costs.request
+    affordable = _WORK // (request.layers**2 * request.stages)
+    values = np.unique(costs.incoming_us[1:, 1:-1])
+    if not affordable or len(values) < 2:
+        return []
+    shares = np.linspace(0.0, 1.0, min(affordable, _LIMITS, len(values)))
+    seeds = []
+    for limit in np.unique(np.quantile(values, shares, method="nearest")).tolist():
+        found = cut(costs, Objective.STEP_TIME, request.capacity_bytes, limit)
+        if found is not None:
+            seeds.append(found)
+    return seeds

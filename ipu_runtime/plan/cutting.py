@@ -44,16 +44,20 @@ def find_windows(request: BalanceRequest) -> list[Window]:
 
 
 def cut(
-    costs: IntervalCosts, objective: Objective, capacity: float | None
+    costs: IntervalCosts,
+    objective: Objective,
+    capacity: float | None,
+    copy_limit_us: float | None = None,
 ) -> Ints | None:
     """Return the boundaries with the least bottleneck, peak memory or crossing.
 
     For the step time this gives the cut with the least steady time per micro-batch:
-    where its exact minimum is searched from.
+    where its exact minimum is searched from. With a limit for copies, only stages'
+    own times count, and boundaries that would exceed the limit are left out.
     """
     request = costs.request
     count, stages = request.layers, request.stages
-    measure = _Measure(costs, objective, capacity)
+    measure = _Measure(costs, objective, capacity, copy_limit_us)
     best = np.full(count + 1, np.inf)
     best[0] = -np.inf if objective is not Objective.CROSSING else 0.0
     chosen = np.zeros((stages, count + 1), dtype=np.int64)
@@ -86,9 +90,14 @@ class _Measure:
     """What the programme minimises, as a table over starts and ends of a stage."""
 
     def __init__(
-        self, costs: IntervalCosts, objective: Objective, capacity: float | None
+        self,
+        costs: IntervalCosts,
+        objective: Objective,
+        capacity: float | None,
+        copy_limit_us: float | None,
     ) -> None:
         self._costs = costs
+        self._copy_limit_us = copy_limit_us
         self._objective = objective
         self._capacity = capacity
         needs_memory = capacity is not None or objective is Objective.PEAK_MEMORY
@@ -127,6 +136,8 @@ class _Measure:
         if not last:
             forward = forward + costs.recompute
         arriving = costs.incoming_us[stage, rows, None]
+        if self._copy_limit_us is not None:
+            arriving = np.where(arriving > self._copy_limit_us, np.inf, 0.0)
         interleaved = costs.request.schedule is ScheduleKind.INTERLEAVED
         if interleaved and self._objective is Objective.STEP_TIME:
             # Forward and backward of neighbours share a slot, so the larger counts.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import median
 
 from ipu_runtime.plan.collectives import physical_order, transfer_us
 from ipu_runtime.plan.partition import (
@@ -21,8 +22,8 @@ from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.planning import plan_experiment
 from workbench.core.topology import selected_ipus
 
-_TRIES = 6
-_SHRINK = 0.95
+_TRIES = 7
+"""Halvings of the capacity's range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +79,43 @@ def balanced_experiment(
 def _fitting(
     spec: ExperimentSpec, request: BalanceRequest
 ) -> tuple[BalanceResult, ExperimentSpec, Plan]:
-    """Balance until the plan agrees that the result fits, or nothing does."""
-    result = balance(request)
-    if not result.feasible and request.capacity_bytes is not None:
-        smallest = balance(
-            replace(request, capacity_bytes=None, objective=Objective.PEAK_MEMORY)
-        )
-        if smallest.best is not None:
-            staged = _staged(spec, smallest.stage_of_layer)
-            planned = plan_experiment(staged)
-            if not _fits(planned):
-                return result, staged, planned
-            room = smallest.best.peak_bytes
-            result = balance(replace(request, capacity_bytes=room))
-    staged = _staged(spec, result.stage_of_layer) if result.feasible else spec
-    planned = plan_experiment(staged)
+    """Return the best result that fits by the plan, or why there is none.
+
+    The capacity that sums of layers may reach is searched between the smallest peak
+    that any partition has and the peak of the best partition.
+    """
+
+    def tried(room: float | None) -> tuple[BalanceResult, ExperimentSpec, Plan]:
+        result = balance(replace(request, capacity_bytes=room))
+        staged = _staged(spec, result.stage_of_layer)
+        return result, staged, plan_experiment(staged)
+
+    free = balance(replace(request, capacity_bytes=None))
+    if free.best is None:
+        return free, spec, plan_experiment(spec)
+    estimate = request.capacity_bytes or 0.0
+    wide = tried(max(free.best.peak_bytes, estimate))
+    if _fits(wide[2]):
+        return wide
+    smallest = balance(
+        replace(request, capacity_bytes=None, objective=Objective.PEAK_MEMORY)
+    )
+    assert smallest.best is not None
+    low, high = smallest.best.peak_bytes, free.best.peak_bytes
+    found = tried(low)
+    if not _fits(found[2]):
+        # The fixes are judged by what the least demanding partition lacks.
+        excess = max(memory.excess_bytes for memory in found[2].memory)
+        nothing = balance(replace(request, capacity_bytes=low - max(excess, 1)))
+        return nothing, found[1], found[2]
     for _ in range(_TRIES):
-        if not result.feasible or _fits(planned) or request.capacity_bytes is None:
-            break
-        request = replace(request, capacity_bytes=request.capacity_bytes * _SHRINK)
-        result = balance(request)
-        if result.feasible:
-            staged = _staged(spec, result.stage_of_layer)
-            planned = plan_experiment(staged)
-    return result, staged, planned
+        middle = (low + high) / 2
+        attempt = tried(middle)
+        if _fits(attempt[2]):
+            low, found = middle, attempt
+        else:
+            high = middle
+    return found
 
 
 def _fits(plan: Plan) -> bool:
@@ -176,7 +190,7 @@ def _with_room(request: BalanceRequest, plan: Plan) -> BalanceRequest:
     )
     return replace(
         request,
-        fixed_bytes=max(0.0, min(lacking)),
+        fixed_bytes=median(lacking),
         capacity_bytes=plan.memory[0].capacity_bytes * min(evenness, 1.0),
     )
 
