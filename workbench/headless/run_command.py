@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.interruption import stop_on_interrupt
+from workbench.headless.native_log import NativeLog
 from workbench.headless.run_argument import RUN_HELP, find_run
 from workbench.headless.run_display import JsonDisplay, TextDisplay
 
@@ -67,17 +69,19 @@ def run(args: argparse.Namespace) -> int:
     refusal = _check_device(spec, str(args.experiment or args.resume))
     if refusal is not None:
         return refusal
-    display = JsonDisplay() if args.json else TextDisplay(spec, quiet=args.quiet)
-    sinks: list[Any] = [display.show]
-    if args.tensorboard is not None:
-        sinks.append(_TensorBoard(args.tensorboard).write)
-
-    def emit(event: Event) -> None:
-        for sink in sinks:
-            sink(event)
-
     control = RunControl()
-    with stop_on_interrupt(control):
+    with NativeLog() as native_log, stop_on_interrupt(control):
+        display = JsonDisplay() if args.json else TextDisplay(spec, quiet=args.quiet)
+        sinks: list[Callable[[Event], None]] = [display.show]
+        if args.tensorboard is not None:
+            sinks.append(_TensorBoard(args.tensorboard).write)
+
+        def emit(event: Event) -> None:
+            if isinstance(event, RunStarted):
+                native_log.lead_to(runs_directory() / event.run_id / "run.log")
+            for sink in sinks:
+                sink(event)
+
         status = run_experiment(spec, control, emit, preset=preset, resume=run_id)
     return _EXIT_CODES[status]
 

@@ -71,6 +71,7 @@ def _train_epoch(
         batches,
         initial_epoch=epoch - 1,
         epochs=epoch,
+        shuffle=False,
         verbose=0,
         callbacks=[reporter],
     )
