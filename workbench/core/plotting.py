@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ipu_runtime.reports.axis import round_ticks
 from workbench.core.series import Curve
 from workbench.core.thinning import thin
 
@@ -117,7 +118,7 @@ def _ticks(
     low: float, high: float, log: bool, count: int
 ) -> tuple[list[float], list[str]]:
     if not log:
-        ticks = nice_ticks(low, high, count)
+        ticks = round_ticks(low, high, count)
         return ticks, [tick_label(tick) for tick in ticks]
     ticks = log_ticks(10.0**low, 10.0**high, count)
     return [math.log10(tick) for tick in ticks], [tick_label(tick) for tick in ticks]
@@ -136,19 +137,6 @@ def _draw_references(plotext: Any, chart: Chart, lines: list[Line], width: int) 
     marker = "." if chart.ascii_only else "·"
     for y in _references(chart):
         plotext.scatter(xs, [y] * len(xs), marker=marker, color=chart.axis_colour)
-
-
-def nice_ticks(low: float, high: float, count: int) -> list[float]:
-    """Return about `count` round numbers that lie inside a range."""
-    raw = (high - low) / max(1, count)
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(
-        factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= raw * 0.999
-    )
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    ticks = [round(index * step, 12) for index in range(first, last + 1)]
-    return ticks or [low, high]
 
 
 def log_ticks(low: float, high: float, count: int) -> list[float]:

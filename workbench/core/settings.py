@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from ipu_runtime.plan.field import Field, Kind, nearest
 from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.field_values import parse_value, read_value
 from workbench.core.locations import settings_file
+from workbench.core.record_files import replace_file
 
 SETTINGS_FIELDS: tuple[Field, ...] = (
     Field("theme", Kind.TEXT, "", "Colours of the app; empty means its default."),
@@ -97,3 +99,20 @@ def _read_keys(table: Any, path: Path, problems: list[Problem]) -> dict[str, str
 
 def _ignored(where: str, problem: str, hint: str = "") -> Problem:
     return Problem(where, problem, hint, Severity.WARNING)
+
+
+def remember(name: str, value: str, path: Path | None = None) -> None:
+    """Keep a text setting in the settings file, whose other lines stay as they are."""
+    path = path or settings_file()
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    first_table = next(
+        (i for i, text in enumerate(lines) if text.lstrip().startswith("[")), len(lines)
+    )
+    kept = [
+        text
+        for i, text in enumerate(lines)
+        if i >= first_table or text.partition("=")[0].strip() != name
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join([f"{name} = {json.dumps(value)}", *kept]) + "\n"
+    replace_file(path, text.encode())

@@ -1,0 +1,204 @@
+"""An experiment while it is being changed, with undo and the way back to the preset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELDS
+from ipu_runtime.plan.field import Field, Kind
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.problem import Problem, Severity
+from workbench.core.experiment_fields import EXPERIMENT_FIELDS
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.field_values import parse_value
+from workbench.core.overrides import set_value
+from workbench.core.preset_store import Preset
+from workbench.core.tables import field_value
+from workbench.core.validation import validate
+
+
+@cache
+def draft_fields() -> Mapping[str, Field]:
+    """Return every field of an experiment by its whole path, in the form's order."""
+    fields = {item.path: item for item in EXPERIMENT_FIELDS}
+    return fields | {f"ipu.{item.path}": item for item in IPU_CONFIG_FIELDS}
+
+
+class Draft:
+    """The values of an experiment, each change kept so that it can be undone."""
+
+    def __init__(self, preset: Preset) -> None:
+        self.preset = preset
+        self._states: list[Mapping[str, Any]] = [preset.tables]
+        self._position = 0
+        self._checked: _Checked | None = None
+        self._planned: tuple[ExperimentSpec, Plan] | None = None
+        self._preset_plan: Plan | None = None
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """The experiment as nested tables."""
+        return self._states[self._position]
+
+    def _check(self) -> _Checked:
+        tables = self.tables
+        if self._checked is None or self._checked.tables is not tables:
+            self._checked = _Checked(tables, *validate(tables))
+        return self._checked
+
+    @property
+    def spec(self) -> ExperimentSpec | None:
+        """The experiment, or None while a value is wrong."""
+        return self._check().spec
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that is wrong or worth a warning, plan included."""
+        found = self._check().problems
+        if self.spec is None or (plan := self.plan) is None:
+            return self.preset.problems + found
+        return found + tuple(item for item in plan.problems if item not in found)
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the values; of the last valid ones while a value is wrong."""
+        spec = self.spec
+        if spec is None:
+            return self._planned[1] if self._planned else self.preset_plan
+        if self._planned is None or self._planned[0] is not spec:
+            self._planned = (spec, _plan(spec))
+        return self._planned[1]
+
+    @property
+    def preset_plan(self) -> Plan | None:
+        """The plan of the preset as it came; None if the preset is wrong itself."""
+        if self._preset_plan is None:
+            spec, _ = validate(self.preset.tables)
+            self._preset_plan = _plan(spec) if spec else None
+        return self._preset_plan
+
+    @property
+    def why_not_run(self) -> str:
+        """Why the experiment cannot start; empty when it can."""
+        blocking = [p for p in self.problems if p.severity is not Severity.WARNING]
+        return str(blocking[0]) if blocking else ""
+
+    def problem_at(self, path: str) -> Problem | None:
+        """Return the worst problem of a field."""
+        here = [item for item in self.problems if item.where == path]
+        order = (Severity.ERROR, Severity.NO_FIT, Severity.WARNING)
+        return min(here, key=lambda item: order.index(item.severity), default=None)
+
+    def value(self, path: str) -> Any:
+        """Return a field's value, its default if it is not set."""
+        return value_in(self.tables, path)
+
+    def text(self, path: str) -> str:
+        """Return a field's value as it is typed."""
+        return value_text(self.value(path))
+
+    def preset_text(self, path: str) -> str:
+        """Return the preset's value of a field as it is typed."""
+        return value_text(value_in(self.preset.tables, path))
+
+    def changed(self) -> list[str]:
+        """Return the paths of the fields that differ from the preset."""
+        return [
+            path
+            for path in draft_fields()
+            if self.value(path) != value_in(self.preset.tables, path)
+        ]
+
+    def overrides(self) -> list[str]:
+        """Return the `--set` arguments that lead from the preset to here."""
+        return [f"{path}={self.text(path)}" for path in self.changed()]
+
+    def set_text(self, path: str, text: str) -> None:
+        """Set a field to what was typed; what cannot be a value stays, as wrong."""
+        self.set({path: parse_value(draft_fields()[path], text)})
+
+    def trial(self, path: str, text: str) -> Problem | None:
+        """Return what would be wrong if a text were the field's value."""
+        value = parse_value(draft_fields()[path], text)
+        _, problems = validate(set_value(self.tables, path, value))
+        wrong = [item for item in problems if item.severity is not Severity.WARNING]
+        return next((item for item in wrong if item.where == path), None)
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Set some fields as one change."""
+        tables: Any = self.tables
+        for path, value in values.items():
+            tables = set_value(tables, path, value)
+        self._push(tables)
+
+    def restore(self, paths: Sequence[str]) -> None:
+        """Give fields the preset's values again."""
+        self.set({path: value_in(self.preset.tables, path) for path in paths})
+
+    def next_choice(self, path: str) -> bool:
+        """Flip a switch or take the next choice; tell whether the field has any."""
+        item = draft_fields()[path]
+        choices: Sequence[Any] = item.choices
+        if item.kind is Kind.BOOL:
+            choices = (False, True)
+        if not choices:
+            return False
+        value = self.value(path)
+        index = choices.index(value) if value in choices else -1
+        self.set({path: choices[(index + 1) % len(choices)]})
+        return True
+
+    def undo(self) -> bool:
+        """Take back the last change; tell whether there was one."""
+        if self._position == 0:
+            return False
+        self._position -= 1
+        return True
+
+    def redo(self) -> bool:
+        """Bring back what was undone; tell whether there was something."""
+        if self._position == len(self._states) - 1:
+            return False
+        self._position += 1
+        return True
+
+    def _push(self, tables: Mapping[str, Any]) -> None:
+        if tables == self.tables:
+            return
+        self._states[self._position + 1 :] = [tables]
+        self._position += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    tables: Mapping[str, Any]
+    spec: ExperimentSpec | None
+    problems: tuple[Problem, ...]
+
+
+def _plan(spec: ExperimentSpec) -> Plan:
+    # It loads NumPy, which the first frame can do without.
+    from workbench.core.planning import plan_experiment
+
+    return plan_experiment(spec)
+
+
+def value_in(tables: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path of nested tables, or the field's default."""
+    value = field_value(tables, path)
+    return draft_fields()[path].default if value is None else value
+
+
+def value_text(value: Any) -> str:
+    """Return a value as one types it after `--set path=`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(value_text(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        pairs = (f'{key} = "{item}"' for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    return str(value)

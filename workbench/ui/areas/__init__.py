@@ -1,0 +1,1 @@
+"""The main areas of the screen, one file each."""

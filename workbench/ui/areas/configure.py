@@ -1,0 +1,258 @@
+"""Configure: the form, help for the field under the cursor, and what it would do."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from ipu_runtime.plan.field import Affects, Field, Kind
+from workbench.core.draft import Draft, draft_fields, value_text
+from workbench.core.field_values import describe_valid
+from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.areas.area import Area
+from workbench.ui.content.pieces import (
+    BAD,
+    GOOD,
+    MARK,
+    MUTED,
+    WARN,
+    line,
+    lines,
+    wrapped,
+)
+from workbench.ui.content.plan_summary import plan_line, plan_summary
+from workbench.ui.widgets.field_editor import FieldEditor
+from workbench.ui.widgets.field_form import FieldForm
+from workbench.ui.widgets.filter_line import FilterLine
+from workbench.ui.widgets.row_list import RowList
+
+_CHOICES_BY_SPACE = (Kind.BOOL, Kind.CHOICE)
+
+
+class ConfigureArea(Area):
+    """Form on the left, the plan beside it."""
+
+    SCOPE: ClassVar[Scope] = Scope.CONFIGURE
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for(Scope.CONFIGURE),
+        Binding("escape", "clear_filter", "Clear the filter", show=False),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Build form, help and plan."""
+        with Horizontal(classes="columns"):
+            with Vertical(id="form-column", classes="panel"):
+                yield FilterLine(
+                    placeholder="filter fields, esc clears", id="field-filter"
+                )
+                yield FieldForm(id="form")
+                yield FieldEditor(id="editor")
+                yield Static(id="field-help")
+            with VerticalScroll(id="plan-scroll", classes="panel", can_focus=False):
+                yield Static(id="plan")
+        yield Static(id="plan-line")
+
+    def on_mount(self) -> None:
+        """Name the panel."""
+        self.query_one("#plan-scroll").border_title = "What this would do (modelled)"
+        self.query_one(FieldForm).cursor_key = "data.batch_size"
+
+    def on_resize(self) -> None:
+        """Lines are broken for the new width."""
+        self.call_after_refresh(self.refresh_area)
+
+    def focus_target(self) -> Widget:
+        """The form gets the focus."""
+        return self.query_one(FieldForm)
+
+    def refresh_area(self) -> None:
+        """Show values, reasons and the plan."""
+        draft = self.draft
+        form = self.query_one(FieldForm)
+        form.show_draft(draft)
+        panel = self.query_one("#form-column")
+        switch = "only changed (o)" if form.only_changed else "all fields (o)"
+        panel.border_title = "Fields"
+        panel.border_subtitle = switch
+        self._show_help()
+        width = self.query_one("#plan-scroll").content_size.width - 1
+        if width > 10:
+            self.query_one("#plan", Static).update(plan_summary(draft, width))
+        self.query_one("#plan-line", Static).update(plan_line(draft))
+
+    def _show_help(self) -> None:
+        form = self.query_one(FieldForm)
+        panel = self.query_one("#field-help", Static)
+        width = max(20, panel.content_size.width)
+        panel.update(_help(self.draft, form.path, width))
+
+    @on(RowList.Highlighted, "#form")
+    def _moved(self, event: RowList.Highlighted) -> None:
+        event.stop()
+        self._show_help()
+
+    @on(RowList.Clicked, "#form")
+    def action_field_edit(self) -> None:
+        """Type a value, pick one, or fold a group."""
+        form = self.query_one(FieldForm)
+        if form.toggle_fold():
+            form.show_draft(self.draft)
+        elif draft_fields()[form.path].kind is Kind.BOOL:
+            self.action_field_next_choice()
+        elif draft_fields()[form.path].choices:
+            self._pick(form.path)
+        else:
+            y = form.line_of(form.path) - round(form.scroll_y)
+            top = 1 if self.query_one(FilterLine).display else 0
+            width = max(8, form.size.width - form.value_column - 2)
+            self.query_one(FieldEditor).edit(
+                form.path, self.draft.text(form.path), form.value_column, y + top, width
+            )
+
+    @work
+    async def _pick(self, path: str) -> None:
+        # Built only when asked for.
+        from workbench.ui.screens.question import Choose
+
+        screen = Choose(path, draft_fields()[path].choices, self.draft.text(path))
+        choice = await self.app.push_screen_wait(screen)
+        if choice is not None:
+            self._set(path, choice)
+
+    @on(FieldEditor.Changed, "#editor")
+    def _typed(self, event: FieldEditor.Changed) -> None:
+        event.stop()
+        editor = self.query_one(FieldEditor)
+        if not editor.has_class("-open"):
+            return
+        width = self.query_one("#field-help").content_size.width
+        problem = self.draft.trial(editor.path, event.value)
+        field = draft_fields()[editor.path]
+        rows = (
+            [line((row, BAD)) for row in wrapped(str(problem), width)]
+            if problem
+            else [line(("valid", GOOD), (f"   {describe_valid(field)}", MUTED))]
+        )
+        rows.append(line(("enter takes it, esc leaves it as it was", MUTED)))
+        self.query_one("#field-help", Static).update(lines(*rows))
+
+    @on(FieldEditor.Done)
+    def _edited(self, event: FieldEditor.Done) -> None:
+        event.stop()
+        self.query_one(FieldForm).focus()
+        if event.text is None:
+            self._show_help()
+        else:
+            self._set(event.path, event.text)
+
+    def _set(self, path: str, text: str) -> None:
+        before = self.draft.text(path)
+        self.draft.set_text(path, text)
+        problem = self.draft.problem_at(path)
+        if problem is not None:
+            self.say(str(problem), bad=True)
+        elif self.draft.text(path) != before:
+            self.say(f"{path} is {self.draft.text(path) or 'empty'} now, u undoes it")
+        self.changed()
+
+    def action_field_next_choice(self) -> None:
+        """Flip a switch or take the next choice."""
+        path = self.query_one(FieldForm).path
+        if path and draft_fields()[path].kind in _CHOICES_BY_SPACE:
+            self.draft.next_choice(path)
+            self.say(f"{path} is {self.draft.text(path)} now, u undoes it")
+            self.changed()
+        else:
+            self.action_field_edit()
+
+    def action_field_suggestion(self) -> None:
+        """Set what the message under the cursor, or the first message, proposes."""
+        path = self.query_one(FieldForm).path
+        problem = self.draft.problem_at(path) if path else None
+        if problem is None or problem.suggestion is None:
+            proposals = [p for p in self.draft.problems if p.suggestion is not None]
+            problem = next((p for p in proposals if p.where in draft_fields()), None)
+        if problem is None:
+            self.say("no message proposes a value")
+            return
+        self.draft.set({problem.where: problem.suggestion})
+        self.say(f"{problem.where} is {value_text(problem.suggestion)} now")
+        self.changed()
+
+    def action_field_restore(self) -> None:
+        """Give the field the preset's value again."""
+        path = self.query_one(FieldForm).path
+        if path in self.draft.changed():
+            self.draft.restore([path])
+            self.say(f"{path} is as in the preset, u undoes it")
+            self.changed()
+        else:
+            self.say("the field is as in the preset")
+
+    def action_field_restore_all(self) -> None:
+        """Give all fields the preset's values again."""
+        paths = self.draft.changed()
+        self.draft.restore(paths)
+        self.say(f"{len(paths)} fields are as in the preset again, u undoes it")
+        self.changed()
+
+    def action_field_only_changed(self) -> None:
+        """Hide or show the fields that are as in the preset."""
+        form = self.query_one(FieldForm)
+        form.only_changed = not form.only_changed
+        self.refresh_area()
+
+    def action_field_fold(self) -> None:
+        """Hide the fields of the group."""
+        self._fold(True)
+
+    def action_field_unfold(self) -> None:
+        """Show the fields of the group."""
+        self._fold(False)
+
+    def _fold(self, folded: bool) -> None:
+        form = self.query_one(FieldForm)
+        form.fold(folded)
+        form.show_draft(self.draft)
+
+    def action_field_filter(self) -> None:
+        """Type words that fields have to contain."""
+        self.query_one(FilterLine).open_filter()
+
+    def action_clear_filter(self) -> None:
+        """Show all fields again."""
+        self.query_one(FilterLine).action_close_filter()
+
+    @on(FilterLine.Changed, "#field-filter")
+    def _filter(self, event: FilterLine.Changed) -> None:
+        event.stop()
+        form = self.query_one(FieldForm)
+        form.words = event.value
+        form.show_draft(self.draft)
+
+    @on(FilterLine.Closed)
+    def _leave_filter(self, event: FilterLine.Closed) -> None:
+        event.stop()
+        self.query_one(FieldForm).focus()
+
+
+def _help(draft: Draft, path: str, width: int) -> Content:
+    if not path:
+        return line(("enter folds and unfolds the group", MUTED))
+    field: Field = draft_fields()[path]
+    affects = [item.value for item in field.affects if item is not Affects.NOTHING]
+    rows = [line((path, MARK), (f"   {describe_valid(field)}", MUTED))]
+    text = field.help
+    if affects:
+        text += f" Affects {', '.join(affects)}."
+    rows += [line(row) for row in wrapped(text, width)]
+    if field.deprecated:
+        rows += [line((row, WARN)) for row in wrapped(field.deprecated, width)]
+    return lines(*rows)

@@ -1,0 +1,214 @@
+"""Run: progress, curves, epochs, log and verdict of one run."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Grid, VerticalScroll
+from textual.widget import Widget
+from textual.widgets import Static
+
+from workbench.core.run_monitor import RunMonitor
+from workbench.core.series import Curve
+from workbench.core.validation import validate
+from workbench.core.verdict import figures_in
+from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.areas.area import Area
+from workbench.ui.content.run_tables import (
+    empty_run,
+    epoch_table,
+    log_lines,
+    progress_line,
+    verdict_lines,
+)
+from workbench.ui.widgets.chart import ChartView, NamedCurve
+
+_PANELS = ("#chart-loss", "#chart-accuracy", "#chart-step", "#epochs-panel")
+_LOG_LOW, _LOG_TALL = 1, 4
+
+
+class RunArea(Area):
+    """Four panels; small windows show one at a time."""
+
+    SCOPE: ClassVar[Scope] = Scope.RUN
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for(Scope.RUN),
+        Binding("tab", "panel(1)", "Next chart", show=False),
+        Binding("shift+tab", "panel(-1)", "Chart before", show=False),
+        Binding("space", "mark_viewed", "Mark for comparison", show=False),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Build the panels."""
+        plain = self.workbench.ascii_only
+        yield Static(id="run-progress")
+        yield Static(id="run-verdict")
+        with Grid(id="run-panels"):
+            yield ChartView(
+                "loss", empty="the loss grows here", ascii_only=plain, id="chart-loss"
+            )
+            yield ChartView(
+                "accuracy",
+                empty="the accuracy grows here",
+                ascii_only=plain,
+                id="chart-accuracy",
+            )
+            yield ChartView(
+                "step time",
+                log_y=True,
+                empty="measured and modelled step time grow here",
+                ascii_only=plain,
+                id="chart-step",
+            )
+            with VerticalScroll(id="epochs-panel", classes="panel", can_focus=True):
+                yield Static(id="epochs")
+        yield Static(id="run-log")
+
+    def on_mount(self) -> None:
+        """Begin with the loss."""
+        self._panel = 0
+        self._maximised = False
+        self._shown: tuple[int, int] | None = None
+        self.query_one("#epochs-panel").border_title = "epochs"
+
+    def on_resize(self) -> None:
+        """Small windows show one panel."""
+        self._arrange()
+        self.call_after_refresh(self.refresh_area)
+
+    @property
+    def _single(self) -> bool:
+        size = self.app.size
+        return self._maximised or size.width < 110 or size.height < 34
+
+    def _arrange(self) -> None:
+        single = self._single
+        self.query_one("#run-panels").set_class(single, "-single")
+        for index, panel in enumerate(_PANELS):
+            self.query_one(panel).display = not single or index == self._panel
+
+    def action_panel(self, step: int) -> None:
+        """Go to the next panel."""
+        self._panel = (self._panel + step) % len(_PANELS)
+        self._arrange()
+        self.query_one(_PANELS[self._panel]).focus()
+
+    def on_descendant_focus(self) -> None:
+        """Remember which panel has the focus."""
+        for index, panel in enumerate(_PANELS):
+            if self.query_one(panel).has_focus:
+                self._panel = index
+
+    @on(ChartView.Maximised)
+    def _maximise(self, event: ChartView.Maximised) -> None:
+        event.stop()
+        self._maximised = not self._maximised
+        self._arrange()
+        event.chart.focus()
+
+    def focus_target(self) -> Widget:
+        """The panel that was looked at last."""
+        return self.query_one(_PANELS[self._panel])
+
+    @property
+    def footer_scopes(self) -> tuple[Scope, ...]:
+        """Keys of the run and of the chart."""
+        monitor = self.workbench.viewed_run
+        if monitor is not None and monitor.live:
+            return (Scope.CHART,)
+        return (Scope.RUN, Scope.CHART)
+
+    def refresh_area(self) -> None:
+        """Show the run that is looked at."""
+        self._shown = None
+        self.refresh_run()
+
+    def refresh_run(self) -> None:
+        """Show what has come since."""
+        workbench = self.workbench
+        monitor = workbench.viewed_run
+        progress = self.query_one("#run-progress", Static)
+        if monitor is None:
+            progress.update(empty_run())
+            return
+        progress.update(progress_line(monitor, self.size.width))
+        state = (id(monitor), monitor.events_seen)
+        if state == self._shown:
+            return
+        self._shown = state
+        figures = figures_in(workbench.tables_of(workbench.viewed or monitor.run_id))
+        verdict = self.query_one("#run-verdict", Static)
+        verdict.display = not monitor.live
+        verdict.update(verdict_lines(monitor, figures, self.size.width))
+        panel = self.query_one("#epochs-panel")
+        room = max(6, panel.content_size.height)
+        self.query_one("#epochs", Static).update(epoch_table(monitor, figures, room))
+        self._show_charts(
+            monitor, tuple(f.accuracy for f in figures if f.accuracy)[-1:]
+        )
+        tall = self.app.size.height >= 34
+        log = log_lines(monitor, _LOG_TALL if tall else _LOG_LOW)
+        self.query_one("#run-log", Static).update(log)
+
+    def _show_charts(self, monitor: RunMonitor, accuracy: tuple[float, ...]) -> None:
+        series = monitor.series.series()
+        for metric, references in (("loss", ()), ("accuracy", accuracy)):
+            chart = self.query_one(f"#chart-{metric}", ChartView)
+            if chart.display:
+                chart.show_curves([NamedCurve("", series.curve(metric))], references)
+        chart = self.query_one("#chart-step", ChartView)
+        if chart.display:
+            modelled = series.curve("ipu_step_us")
+            in_ms = Curve(modelled.xs, tuple(y / 1000 for y in modelled.ys))
+            chart.show_curves(
+                [
+                    NamedCurve("measured", series.curve("host_step_ms"), "ms"),
+                    NamedCurve("modelled", in_ms, "ms", variable="accent"),
+                ]
+            )
+
+    @property
+    def _key(self) -> str:
+        monitor = self.workbench.viewed_run
+        return self.workbench.viewed or (monitor.run_id if monitor else "")
+
+    def action_mark_viewed(self) -> None:
+        """Put the run into the comparison, or take it out."""
+        if self._key:
+            self.workbench.toggle_mark(self._key)
+
+    async def action_run_again(self) -> None:
+        """Start the experiment of this run once more."""
+        monitor = self.workbench.viewed_run
+        if monitor is None:
+            self.say("no run yet: F5 starts one")
+            return
+        spec, problems = validate(self.workbench.tables_of(self._key))
+        if spec is None:
+            self.say(f"cannot run: {problems[0]}", bad=True)
+            return
+        await self.workbench.start_run(spec, monitor.preset)
+
+    async def action_run_resume_here(self) -> None:
+        """Go on with this run."""
+        await self.workbench.resume_run(self._key)
+
+    async def action_run_evaluate(self) -> None:
+        """Measure the trained model on the test data."""
+        await self.workbench.evaluate_run(self._key)
+
+    def action_run_log(self) -> None:
+        """Show all messages."""
+        # Built only when asked for.
+        from workbench.ui.screens.log import LogScreen
+
+        monitor = self.workbench.viewed_run
+        if monitor is None:
+            self.say("no run yet: F5 starts one")
+            return
+        stored = self.workbench.stored_run(self._key)
+        path = stored.directory / "run.log" if stored else None
+        self.app.push_screen(LogScreen(monitor, path))

@@ -1,0 +1,81 @@
+"""Script: the experiment as Python for the real API."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.syntax import Syntax
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+from textual.widgets import Static
+
+from workbench.core.script_export import ScriptError, export_script
+from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.areas.area import Area
+from workbench.ui.content.pieces import BAD, line, lines, wrapped
+
+
+class ScriptArea(Area):
+    """The script, to read, copy and save."""
+
+    SCOPE: ClassVar[Scope] = Scope.SCRIPT
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings_for(Scope.SCRIPT)]
+
+    def compose(self) -> ComposeResult:
+        """Build the scrolling text."""
+        with VerticalScroll(id="script-scroll", classes="panel", can_focus=True):
+            yield Static(id="script")
+
+    def focus_target(self) -> Widget:
+        """The text scrolls."""
+        return self.query_one("#script-scroll")
+
+    def refresh_area(self) -> None:
+        """Write the script of the present values."""
+        text, reason = self._script()
+        panel = self.query_one("#script-scroll")
+        panel.border_title = f"Script of {self.draft.preset.name}"
+        panel.border_subtitle = "runs on an IPU, and here: ipu-workbench exec SCRIPT"
+        static = self.query_one("#script", Static)
+        if reason:
+            width = max(20, panel.content_size.width)
+            rows = wrapped(f"No script: {reason}", width)
+            static.update(lines(*(line((row, BAD)) for row in rows)))
+            return
+        dark = self.app.current_theme.dark
+        theme = "ansi_dark" if dark else "ansi_light"
+        static.update(Syntax(text, "python", theme=theme, background_color="default"))
+
+    def _script(self) -> tuple[str, str]:
+        spec = self.draft.spec
+        if spec is None:
+            return "", self.draft.why_not_run
+        try:
+            return export_script(spec), ""
+        except ScriptError as error:
+            return "", str(error)
+
+    def action_script_copy(self) -> None:
+        """Put the script on the clipboard."""
+        text, reason = self._script()
+        if reason:
+            self.say(f"no script: {reason}", bad=True)
+            return
+        self.app.copy_to_clipboard(text)
+        self.say(f"copied {len(text.splitlines())} lines")
+
+    @work
+    async def action_script_save(self) -> None:
+        """Write the script to a file."""
+        # Built only when asked for.
+        from workbench.ui.screens.save_file import save_text
+
+        text, reason = self._script()
+        if reason:
+            self.say(f"no script: {reason}", bad=True)
+            return
+        name = self.draft.preset.name.replace("-", "_")
+        await save_text(self.workbench, f"{name}.py", text)

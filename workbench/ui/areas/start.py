@@ -1,0 +1,102 @@
+"""Start: what a preset is, what its document prints, and what it would do."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from workbench.core.draft import Draft
+from workbench.core.quantities import microseconds
+from workbench.core.verdict import figures_in
+from workbench.ui.actions import Scope
+from workbench.ui.areas.area import Area
+from workbench.ui.content.pieces import HEADING, MUTED, line, lines, wrapped
+from workbench.ui.content.plan_summary import plan_summary
+
+
+class StartArea(Area):
+    """Description and figures on the left, the plan on the right."""
+
+    SCOPE: ClassVar[Scope] = Scope.START
+
+    def compose(self) -> ComposeResult:
+        """Build the two columns."""
+        with Horizontal(classes="columns"):
+            with VerticalScroll(id="about-scroll", classes="panel", can_focus=False):
+                yield Static(id="about")
+            with VerticalScroll(
+                id="start-plan-scroll", classes="panel", can_focus=False
+            ):
+                yield Static(id="start-plan")
+
+    def on_mount(self) -> None:
+        """Name the panels."""
+        self.query_one(
+            "#start-plan-scroll"
+        ).border_title = "What this would do (modelled)"
+
+    def on_resize(self) -> None:
+        """Lines are broken for the new width."""
+        self.call_after_refresh(self.refresh_area)
+
+    def refresh_area(self) -> None:
+        """Describe the current preset."""
+        draft = self.draft
+        about_panel = self.query_one("#about-scroll")
+        about_panel.border_title = draft.preset.name
+        about = self.query_one("#about", Static)
+        about.update(_about(draft, about_panel.content_size.width - 2))
+        plan_panel = self.query_one("#start-plan-scroll")
+        plan = self.query_one("#start-plan", Static)
+        width = plan_panel.content_size.width - 2
+        plan.update(plan_summary(draft, width) if width > 10 else "")
+
+
+def _about(draft: Draft, width: int) -> Content:
+    experiment = draft.tables.get("experiment", {})
+    rows: list[Content] = []
+    for name, style in (("title", "bold"), ("teaches", ""), ("source", MUTED)):
+        text = str(experiment.get(name, ""))
+        if text:
+            text = f"from {text}" if name == "source" else text
+            rows += [line((row, style)) for row in wrapped(text, width)]
+            rows.append(line(""))
+    changed = draft.changed()
+    if changed:
+        rows.append(line((f"{len(changed)} changed", HEADING)))
+        rows += [
+            line((f"• {row}", ""))
+            for item in draft.overrides()
+            for row in wrapped(item, width - 2)[:2]
+        ]
+        rows.append(line(""))
+    return lines(*rows, *_figure_rows(draft))
+
+
+def _figure_rows(draft: Draft) -> list[Content]:
+    figures = figures_in(draft.tables)
+    if not figures:
+        return [line(("The document prints no figures.", MUTED))]
+    rows = [line(("what the document prints", HEADING))]
+    rows.append(
+        line(
+            (
+                f"{'epoch':<7}{'loss':>8}{'accuracy':>10}{'per step':>10}{'epoch':>8}",
+                MUTED,
+            )
+        )
+    )
+    for item in figures:
+        cells = (
+            f"{item.epoch:<7}",
+            f"{'' if item.loss is None else f'{item.loss:.4f}':>8}",
+            f"{'' if item.accuracy is None else f'{item.accuracy:.4f}':>10}",
+            f"{'' if item.step_us is None else microseconds(item.step_us):>10}",
+            f"{'' if item.seconds is None else f'{item.seconds:g} s':>8}",
+        )
+        rows.append(line("".join(cells)))
+    return rows

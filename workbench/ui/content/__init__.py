@@ -1,0 +1,1 @@
+"""What the panels say, as styled text made from plain data."""

@@ -1,0 +1,198 @@
+"""What an experiment would do on the device, beside what its preset would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.content import Content
+
+from ipu_runtime.plan.plan import IpuMemory, Plan, StepTime
+from ipu_runtime.plan.problem import Severity
+from workbench.core import sample_counts
+from workbench.core.draft import Draft
+from workbench.core.quantities import (
+    byte_size,
+    change,
+    count,
+    duration,
+    microseconds,
+    share,
+)
+from workbench.ui.content.pieces import (
+    BAD,
+    GOOD,
+    HEADING,
+    MUTED,
+    WARN,
+    bar,
+    fit,
+    line,
+    lines,
+    wrapped,
+)
+
+PARTS: tuple[tuple[str, str], ...] = (
+    ("compute", "compute_us"),
+    ("exchange", "exchange_us"),
+    ("sync", "sync_us"),
+    ("links", "links_us"),
+    ("bubble", "bubble_us"),
+    ("update", "update_us"),
+    ("infeed", "infeed_us"),
+    ("launch", "launch_us"),
+)
+"""Parts of a step: the word on the screen and the attribute of `StepTime`."""
+
+_FIGURES: tuple[
+    tuple[str, Callable[[Plan], float], Callable[[float], str], bool], ...
+] = (
+    ("per batch", lambda plan: plan.ipu_us_per_batch, microseconds, True),
+    ("per step", lambda plan: plan.ipu_step_us, microseconds, True),
+    ("samples/s", lambda plan: plan.samples_per_second, count, True),
+    ("epoch", lambda plan: plan.ipu_step_us * plan.steps_per_epoch, microseconds, True),
+    ("bubble", lambda plan: plan.bubble_fraction, share, False),
+    ("updates", lambda plan: plan.updates_per_epoch, count, False),
+    ("compile", lambda plan: plan.compile_s, duration, False),
+)
+
+
+def device_line(draft: Draft, plan: Plan) -> str:
+    """Return what the experiment runs on, in a few words."""
+    if draft.value("execution.api") == "cpu":
+        return "CPU (modelled as if on one IPU)"
+    ipus = f"{plan.ipus} IPU" + ("s" if plan.ipus != 1 else "")
+    replicas = f"{plan.replicas} replica" + ("s" if plan.replicas != 1 else "")
+    words = [plan.request.system, ipus, replicas]
+    if plan.schedule is not None:
+        words.append(f"{plan.schedule.stages} stages {plan.schedule.kind.value}")
+    return " · ".join(words)
+
+
+def plan_summary(draft: Draft, width: int) -> Content:
+    """Return the whole panel; figures are muted while a value is wrong."""
+    plan = draft.plan
+    if plan is None or plan.step is None:
+        return lines(*problem_lines(draft, width))
+    valid = draft.spec is not None
+    rows = [] if valid else [line(("last valid figures", WARN))]
+    rows.append(line((device_line(draft, plan), "" if valid else MUTED)))
+    rows += _figures(plan, draft.preset_plan, valid)
+    rows += _samples(draft)
+    rows.append(line(("where a step's time goes", HEADING)))
+    rows += time_parts(plan.step, width, muted=not valid)
+    rows.append(line(("memory", HEADING)))
+    rows += memory_bars(plan.memory, width, muted=not valid)
+    return lines(*rows, *problem_lines(draft, width))
+
+
+def plan_line(draft: Draft) -> Content:
+    """Return the plan in one line, for windows without room for the panel."""
+    plan = draft.plan
+    reason = draft.why_not_run
+    if reason:
+        return line((f" {reason}", BAD))
+    if plan is None or plan.step is None:
+        return line("")
+    before = draft.preset_plan
+    old = before.ipu_us_per_batch if before else 0.0
+    difference = change(plan.ipu_us_per_batch, old)
+    fullest = max((m.used_bytes / m.capacity_bytes for m in plan.memory), default=0.0)
+    return line(
+        (" modelled ", MUTED),
+        f"{microseconds(plan.ipu_us_per_batch)} per batch",
+        (f" {difference}" if difference not in ("", "=") else "", WARN),
+        (f"   {count(plan.samples_per_second)} samples/s", MUTED),
+        (f"   memory {share(fullest)}", MUTED),
+        ("   no problems", GOOD) if not draft.problems else ("   warnings", WARN),
+    )
+
+
+def _samples(draft: Draft) -> list[Content]:
+    if draft.spec is None:
+        return []
+    counted = sample_counts.count(draft.spec).train
+    text = f"{counted.batches:,} batches an epoch"
+    if counted.dropped:
+        text += f", drops {counted.dropped:,} of {counted.available:,} samples"
+    if counted.added:
+        text += f", adds {counted.added:,} empty samples"
+    return [line((text, MUTED))]
+
+
+def _figures(plan: Plan, preset: Plan | None, valid: bool) -> list[Content]:
+    heading = f"{'modelled':<10}{'now':>10} {'preset':>10}"
+    rows = [line((heading, MUTED))]
+    for name, read, show, compare in _FIGURES:
+        value = read(plan)
+        text = f"{name:<10}{show(value):>10}"
+        if preset is None or preset.step is None:
+            rows.append(line((text, "" if valid else MUTED)))
+            continue
+        before = read(preset)
+        difference = change(value, before) if compare and value != before else ""
+        better = (value > before) == (name == "samples/s")
+        rows.append(
+            line(
+                (text, "" if valid else MUTED),
+                (f" {show(before):>10}", MUTED),
+                (f" {difference:>6}", (GOOD if better else WARN) if valid else MUTED),
+            )
+        )
+    return rows
+
+
+def time_parts(step: StepTime, width: int, muted: bool = False) -> list[Content]:
+    """Return a bar for every part of a step that takes time."""
+    space = max(4, width - 9 - 5 - 10)
+    rows = []
+    for name, attribute in PARTS:
+        value = getattr(step, attribute)
+        if value <= 0:
+            continue
+        fraction = value / step.total_us
+        rows.append(
+            line(
+                fit(name, 9),
+                (bar(fraction, space), MUTED if muted else "$primary"),
+                (f"{share(fraction):>5}", MUTED if muted else ""),
+                (f"{microseconds(value):>10}", MUTED),
+            )
+        )
+    return rows
+
+
+def memory_bars(
+    memory: tuple[IpuMemory, ...], width: int, muted: bool = False, most: int = 8
+) -> list[Content]:
+    """Return a bar for every IPU of a replica, the fullest tile deciding if it fits."""
+    space = max(4, width - 7 - 5 - 19)
+    rows = []
+    for ipu in memory[:most]:
+        fraction = ipu.used_bytes / max(1, ipu.capacity_bytes)
+        style = BAD if not ipu.fits else MUTED if muted else "$primary"
+        sizes = f"{byte_size(ipu.used_bytes)}/{byte_size(ipu.capacity_bytes)}"
+        rows.append(
+            line(
+                fit(f"IPU {ipu.ipu}", 7),
+                (bar(fraction, space), style),
+                (f"{share(fraction):>5}", style if not ipu.fits else ""),
+                (f"{sizes:>19}", BAD if not ipu.fits else MUTED),
+            )
+        )
+    if len(memory) > most:
+        rows.append(line((f"and {len(memory) - most} IPUs more", MUTED)))
+    return rows
+
+
+def problem_lines(draft: Draft, width: int) -> list[Content]:
+    """Return every problem in the words that the commands use."""
+    problems = draft.problems
+    if not problems:
+        return [line(("no problems", GOOD))]
+    words = "problem" if len(problems) == 1 else "problems"
+    rows = [line((f"{len(problems)} {words}", HEADING))]
+    for item in problems:
+        style = WARN if item.severity is Severity.WARNING else BAD
+        text = f"{item.severity.value}: {item}"
+        rows += [line((row, style)) for row in wrapped(text, width)]
+    return rows

@@ -1,0 +1,144 @@
+"""The report's parts: time of a step, memory by category, tiles, measured figures."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from ipu_runtime.plan.plan import IpuMemory, Plan
+from workbench.core.quantities import byte_size, microseconds, share
+from workbench.core.run_monitor import RunMonitor
+from workbench.ui.content.pieces import (
+    BAD,
+    GOOD,
+    HEADING,
+    MUTED,
+    WARN,
+    Part,
+    bar,
+    fit,
+    line,
+)
+from workbench.ui.content.plan_summary import time_parts
+
+_SHADES = " ░▒▓█"
+_LAYERS = 12
+
+
+def step_parts(plan: Plan, width: int) -> list[Content]:
+    """Return the parts of a step and their sum."""
+    if plan.step is None:
+        return []
+    rows = time_parts(plan.step, width)
+    total = microseconds(plan.step.total_us)
+    rows.append(line((fit("step", 9), "bold"), f"{total:>{max(0, width - 9)}}"))
+    per_batch = microseconds(plan.ipu_us_per_batch)
+    text = f"{per_batch} per batch of data over {plan.replicas} replicas"
+    return [*rows, line((text, MUTED)), line("")]
+
+
+def measured_beside_modelled(plan: Plan, monitor: RunMonitor | None) -> list[Content]:
+    """Return the plan's step beside what a run on this machine took."""
+    rows = [line(("plan beside measurement", HEADING))]
+    rows.append(
+        line("modelled for the IPU   ", f"{microseconds(plan.ipu_step_us):>10}")
+    )
+    if monitor is None or not monitor.epochs:
+        text = "measured on this machine: no run of this preset yet, F5 starts one"
+        return [*rows, line((text, MUTED)), line("")]
+    last = monitor.epochs[-1]
+    measured = last.host_step_ms * 1000
+    rows.append(line("measured on this machine", f"{microseconds(measured):>9}"))
+    if plan.ipu_step_us:
+        ratio = measured / plan.ipu_step_us
+        text = f"this machine needs {ratio:.1f} times as long as the modelled IPU"
+        rows.append(line((text, MUTED)))
+    if abs(last.ipu_step_us - plan.ipu_step_us) > 0.005 * plan.ipu_step_us:
+        modelled = microseconds(last.ipu_step_us)
+        text = f"that run had other fields: its modelled step is {modelled}"
+        rows.append(line((text, WARN)))
+    return [*rows, line("")]
+
+
+def layer_times(plan: Plan, width: int) -> list[Content]:
+    """Return the layers that take most time."""
+    total = sum(layer.forward_us + layer.backward_us for layer in plan.layers)
+    ordered = sorted(
+        plan.layers, key=lambda item: -(item.forward_us + item.backward_us)
+    )
+    space = max(4, width - 18 - 5 - 10)
+    rows = [line(("layers with the most time", HEADING))]
+    for layer in ordered[:_LAYERS]:
+        time = layer.forward_us + layer.backward_us
+        if not time or not total:
+            continue
+        rows.append(
+            line(
+                fit(layer.name, 18),
+                (bar(time / total, space), "$primary"),
+                f"{share(time / total):>5}",
+                (f"{microseconds(time):>10}", MUTED),
+            )
+        )
+    return rows
+
+
+def memory_table(plan: Plan, width: int) -> list[Content]:
+    """Return bytes by category, one column per IPU as far as there is room."""
+    shown = plan.memory[: max(1, (width - 14) // 11)]
+    if not shown:
+        return [line(("nothing is modelled", MUTED))]
+    heading = "".join(f"{f'IPU {item.ipu}':>11}" for item in shown)
+    rows = [line((f"{'':<14}{heading}", MUTED))]
+    for category in shown[0].by_category:
+        sizes = [item.by_category.get(category, 0) for item in shown]
+        cells = "".join(f"{byte_size(size):>11}" for size in sizes)
+        rows.append(line(f"{fit(category, 14)}{cells}"))
+    used = "".join(f"{byte_size(item.used_bytes):>11}" for item in shown)
+    rows.append(line((f"{'used':<14}{used}", "bold")))
+    room = "".join(f"{byte_size(item.capacity_bytes):>11}" for item in shown)
+    rows.append(line((f"{'capacity':<14}{room}", MUTED)))
+    parts: list[Part] = [fit("fullest tile", 14)]
+    for item in shown:
+        fraction = item.fullest_tile_bytes / max(1, item.tile_capacity_bytes)
+        parts.append((f"{share(fraction):>11}", GOOD if item.fits else BAD))
+    rows.append(line(*parts))
+    if len(plan.memory) > len(shown):
+        rows.append(line((f"and {len(plan.memory) - len(shown)} IPUs more", MUTED)))
+    return [*rows, line("")]
+
+
+def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
+    """Return the tiles of an IPU as shades, fullest first, and what the shades mean."""
+    tiles = memory.tile_bytes
+    keys = "  ←→ changes the IPU" if count > 1 else ""
+    rows = [line((f"tiles of IPU {memory.ipu}, fullest first", HEADING), (keys, MUTED))]
+    if not tiles:
+        return [*rows, line(("no tiles are modelled", MUTED))]
+    capacity = max(1, memory.tile_capacity_bytes)
+    across = max(8, min(width, 64))
+    per_cell = max(1, -(-len(tiles) // (across * 16)))
+    cells = [
+        max(tiles[begin : begin + per_cell]) / capacity
+        for begin in range(0, len(tiles), per_cell)
+    ]
+    for begin in range(0, len(cells), across):
+        parts: list[Part] = [_shade(cell) for cell in cells[begin : begin + across]]
+        rows.append(line(*parts).simplify())
+    middle = tiles[len(tiles) // 2]
+    rows.append(
+        line(
+            (f"fullest {byte_size(tiles[0])}, middle {byte_size(middle)} of ", MUTED),
+            (byte_size(capacity), MUTED),
+        )
+    )
+    scale = "░ to 25 %  ▒ to 50 %  ▓ to 75 %  █ to 100 %  X over"
+    each = f"; a cell is {per_cell} tiles" if per_cell > 1 else ""
+    rows.append(line((f"{scale}{each}", MUTED)))
+    return rows
+
+
+def _shade(fraction: float) -> tuple[str, str]:
+    if fraction > 1.0:
+        return "X", BAD
+    level = min(4, int(fraction * 4) + 1) if fraction > 0 else 0
+    return _SHADES[level], WARN if level == 4 else "$primary"

@@ -1,0 +1,75 @@
+"""One line per stage: times, what waits, memory, and how well stages are balanced."""
+
+from __future__ import annotations
+
+from textual.content import Content
+
+from ipu_runtime.plan.plan import Plan
+from workbench.core.quantities import byte_size, share
+from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, bar, line
+
+_EVEN, _UNEVEN = 1.1, 1.5
+
+
+def stage_bars(plan: Plan, width: int, most: int) -> list[Content]:
+    """Return a line per stage; bars share one scale."""
+    longest = max((max(s.forward_us, s.backward_us) for s in plan.stages), default=0.0)
+    space = min(12, max(4, (width - 66) // 2))
+    memory = {item.ipu: item for item in plan.memory}
+    rows = []
+    for stage in plan.stages[:most]:
+        used = memory.get(stage.ipu)
+        forward = bar(stage.forward_us / longest if longest else 0.0, space)
+        backward = bar(stage.backward_us / longest if longest else 0.0, space)
+        fits = used is None or used.fits
+        room = (
+            f"{byte_size(used.used_bytes)}/{byte_size(used.capacity_bytes)}"
+            if used
+            else ""
+        )
+        rows.append(
+            line(
+                (f" stage {stage.index} IPU {stage.ipu:<3}", MUTED),
+                "fwd ",
+                (forward, "$phase-forward"),
+                f"{stage.forward_us:>7.1f}",
+                "  bwd ",
+                (backward, "$phase-backward"),
+                f"{stage.backward_us:>7.1f}",
+                (f"  stash {stage.fifo_depth:<2}", MUTED),
+                (f" {room:>17}", "" if fits else BAD),
+            )
+        )
+    if len(plan.stages) > most:
+        rows.append(line((f" and {len(plan.stages) - most} stages more", MUTED)))
+    return rows
+
+
+def balance_words(plan: Plan) -> Content:
+    """Return how even the stages are: the longest over the mean."""
+    times = [stage.forward_us + stage.backward_us for stage in plan.stages]
+    if len(times) < 2 or not sum(times):
+        return line((" one stage: n cuts the model in two", MUTED))
+    balance = max(times) / (sum(times) / len(times))
+    style = GOOD if balance < _EVEN else WARN if balance < _UNEVEN else BAD
+    word = "even" if balance < _EVEN else "uneven"
+    longest = times.index(max(times))
+    return line(
+        (" balance ", MUTED),
+        (f"{balance:.2f} {word}", style),
+        (f"  stage {longest} is the longest", MUTED) if word == "uneven" else "",
+        (f"   bubble {share(plan.bubble_fraction)}", MUTED),
+    )
+
+
+def replica_words(plan: Plan) -> str:
+    """Return which IPUs belong to which replica."""
+    size = max(1, plan.ipus_per_replica)
+    if plan.replicas < 2:
+        return f"1 replica on IPUs 0-{size - 1}" if size > 1 else "1 replica on IPU 0"
+    shown = [
+        f"{index}: {index * size}" + (f"-{(index + 1) * size - 1}" if size > 1 else "")
+        for index in range(min(plan.replicas, 4))
+    ]
+    rest = f" ... {plan.replicas - 1}" if plan.replicas > 4 else ""
+    return f"{plan.replicas} replicas, IPUs of each  " + "  ".join(shown) + rest

@@ -1,0 +1,44 @@
+"""Keeps what native libraries print off the screen.
+
+TensorFlow writes to descriptors 1 and 2 from C++, past Python. So Textual gets
+duplicates of them, and the originals lead to a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def native_output_to(path: Path) -> Iterator[None]:
+    """Send descriptors 1 and 2 to a file; the app writes to duplicates meanwhile."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    saved = {name: getattr(sys, name) for name in ("__stdout__", "__stderr__")}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    duplicates = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    screens = {
+        name: open(duplicates[descriptor], "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        for name, descriptor in (("__stdout__", 1), ("__stderr__", 2))
+    }
+    try:
+        for name, screen in screens.items():
+            setattr(sys, name, screen)
+        for descriptor in duplicates:
+            os.dup2(log, descriptor)
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        for descriptor, duplicate in duplicates.items():
+            os.dup2(duplicate, descriptor)
+        for name, screen in screens.items():
+            screen.flush()
+            setattr(sys, name, saved[name])
+        for descriptor in (*duplicates.values(), log):
+            os.close(descriptor)

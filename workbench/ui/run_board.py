@@ -1,0 +1,139 @@
+"""The runs that this app has started: one at a time, the others wait."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from workbench.core.events import Event, RunEnded, RunStatus
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.run_context import RunControl
+from workbench.core.run_monitor import RunMonitor
+
+
+class Runner(Protocol):
+    """What executes an experiment in the calling thread."""
+
+    def __call__(
+        self,
+        spec: ExperimentSpec,
+        control: RunControl,
+        emit: Callable[[Event], None],
+        *,
+        preset: str = "",
+        resume: str | None = None,
+    ) -> RunStatus: ...
+
+
+@dataclass
+class LiveRun:
+    """A run of this app and the line from its thread to the screen."""
+
+    number: int
+    spec: ExperimentSpec
+    tables: dict[str, Any]
+    monitor: RunMonitor
+    resume: str | None = None
+    control: RunControl = field(default_factory=RunControl)
+    clock: Callable[[], float] = time.time
+    _arrived: deque[tuple[float, Event]] = field(default_factory=deque)
+
+    @property
+    def key(self) -> str:
+        """Name under which lists know it."""
+        return f"live:{self.number}"
+
+    def emit(self, event: Event) -> None:
+        """Take an event from the run's thread; nothing else is touched there."""
+        self._arrived.append((self.clock(), event))
+
+    def drain(self) -> int:
+        """Let the monitor see what has arrived; called by the screen's thread."""
+        count = 0
+        while self._arrived:
+            at, event = self._arrived.popleft()
+            self.monitor.add(event, at)
+            count += 1
+        if self.monitor.status is RunStatus.RUNNING and self.control.paused:
+            self.monitor.status = RunStatus.PAUSED
+        elif self.monitor.status is RunStatus.PAUSED and not self.control.paused:
+            self.monitor.status = RunStatus.RUNNING
+        return count
+
+    def work(self, runner: Runner) -> None:
+        """Execute it in the calling thread, whatever happens ending in an event."""
+        try:
+            runner(
+                self.spec,
+                self.control,
+                self.emit,
+                preset=self.monitor.preset,
+                resume=self.resume,
+            )
+        except Exception as error:
+            # The run's boundary: whatever breaks ends the run and not the app.
+            message = f"{type(error).__name__}: {error}"
+            self.emit(RunEnded(RunStatus.FAILED, message))
+
+
+class RunBoard:
+    """Runs in the order in which they were started."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.runs: list[LiveRun] = []
+
+    @property
+    def active(self) -> LiveRun | None:
+        """The run that is being worked on."""
+        for run in self.runs:
+            if run.monitor.live and run.monitor.status is not RunStatus.QUEUED:
+                return run
+        return None
+
+    @property
+    def waiting(self) -> list[LiveRun]:
+        """Runs whose turn has not come."""
+        return [run for run in self.runs if run.monitor.status is RunStatus.QUEUED]
+
+    def add(
+        self,
+        spec: ExperimentSpec,
+        tables: dict[str, Any],
+        preset: str,
+        resume: str | None,
+    ) -> LiveRun:
+        """Put a run at the end of the queue."""
+        monitor = RunMonitor(preset, spec.train.epochs)
+        run = LiveRun(
+            len(self.runs) + 1, spec, tables, monitor, resume, clock=self._clock
+        )
+        self.runs.append(run)
+        return run
+
+    def next_to_start(self) -> LiveRun | None:
+        """Return the run whose turn it is, marked as begun."""
+        if self.active is not None or not self.waiting:
+            return None
+        run = self.waiting[0]
+        run.monitor.status = RunStatus.RUNNING
+        run.monitor.activity = "loading TensorFlow"
+        return run
+
+    def cancel_waiting(self) -> int:
+        """Take every run that has not begun out of the queue."""
+        waiting = self.waiting
+        for run in waiting:
+            run.monitor.status = RunStatus.STOPPED
+            run.monitor.activity = "taken out of the queue"
+        return len(waiting)
+
+    def find(self, key: str) -> LiveRun | None:
+        """Return a run by its key or by the id of its record."""
+        for run in self.runs:
+            if run.key == key or (run.monitor.run_id and run.monitor.run_id == key):
+                return run
+        return None

@@ -1,0 +1,1 @@
+"""Screens above the main one: help, questions, the log."""

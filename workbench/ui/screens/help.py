@@ -1,0 +1,68 @@
+"""Help: what an area is for, and every key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual.content import Content
+
+from workbench.ui.actions import Scope, actions_in, all_keys
+from workbench.ui.content.pieces import HEADING, MARK, MUTED, fit, line, lines
+from workbench.ui.screens.reader import Reader
+
+_ABOUT = {
+    Scope.START: "Pick a preset or a run. What the preset would do on an IPU is "
+    "modelled from its file alone; nothing runs before F5.",
+    Scope.CONFIGURE: "Change fields. The plan beside the form follows at once. A wrong "
+    "value keeps its reason below the field until it is mended.",
+    Scope.STAGES: "Cut the model into pipeline stages, one IPU each. All times and "
+    "memory are modelled.",
+    Scope.TIMELINE: "IPUs as rows, tasks as cells: F forward, B backward, R recompute, "
+    "W weight gradients, U update.",
+    Scope.RUN: "The training runs on this machine: measured step times are of this "
+    "machine, modelled ones are what the plan says for an IPU.",
+    Scope.CHART: "Tab goes to the next chart. The dotted line is what the document "
+    "prints.",
+    Scope.COMPARE: "Marked runs side by side: what was set differently, and what came "
+    "of it.",
+    Scope.REPORT: "Where the modelled time and memory of the experiment go, and what "
+    "was measured here.",
+    Scope.SCRIPT: "The experiment as a script for the real API; it also runs here: "
+    "ipu-workbench exec SCRIPT.",
+}
+
+
+class HelpScreen(Reader):
+    """Keys of the area first, then those that work everywhere."""
+
+    def __init__(
+        self, scopes: tuple[Scope, ...], keymap: Mapping[str, str], reading: str = ""
+    ) -> None:
+        super().__init__("Help", help_text(scopes, keymap, reading))
+
+
+def help_text(
+    scopes: tuple[Scope, ...], keymap: Mapping[str, str], reading: str = ""
+) -> Content:
+    """Return the help for some scopes."""
+    rows: list[Content] = []
+    if reading:
+        rows += [line(reading), line("")]
+    for scope in (*scopes, Scope.APP):
+        rows.append(line((scope.value, HEADING)))
+        if scope in _ABOUT:
+            rows.append(line(_ABOUT[scope]))
+        for spec in actions_in(scope):
+            rows.append(
+                line(
+                    (fit(f"  {all_keys(spec, keymap)}", 18), MARK),
+                    fit(spec.title, 24),
+                    (spec.tooltip, MUTED),
+                )
+            )
+        rows.append(line(""))
+    rows.append(
+        line(("ctrl+p finds every action by name. Keys are set in [keys] of ", MUTED),
+             ("settings.toml", ""), (" by id, for example run.start.", MUTED))
+    )  # fmt: skip
+    return lines(*rows)

@@ -1,0 +1,133 @@
+"""Questions above the screen: yes or no, a line of text, one of some choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from workbench.ui.content.pieces import BAD, MARK, MUTED, line
+from workbench.ui.widgets.row_list import Row, RowList
+
+
+class Confirm(ModalScreen[bool]):
+    """Asks once before something is lost; the safe answer has the focus."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes", show=False),
+        Binding("n,escape", "answer(False)", "No", show=False),
+        Binding("enter", "choose", "Choose", show=False),
+    ]
+
+    def __init__(self, question: str, yes: str, no: str) -> None:
+        super().__init__()
+        self._question, self._yes, self._no = question, yes, no
+
+    def compose(self) -> ComposeResult:
+        """Build the box."""
+        with Vertical(classes="box"):
+            yield Static(self._question, markup=False)
+            yield RowList(id="answers")
+
+    def on_mount(self) -> None:
+        """Put the cursor on the safe answer."""
+        answers = self.query_one("#answers", RowList)
+        answers.set_rows(
+            [
+                Row(line(("n ", MARK), self._no), "no"),
+                Row(line(("y ", MARK), self._yes), "yes"),
+            ]
+        )
+        answers.focus()
+
+    @on(RowList.Clicked)
+    def action_choose(self) -> None:
+        """Give the answer under the cursor."""
+        self.dismiss(self.query_one("#answers", RowList).cursor_key == "yes")
+
+    def action_answer(self, answer: bool) -> None:
+        """Give an answer."""
+        self.dismiss(answer)
+
+
+class AskText(ModalScreen[str | None]):
+    """Asks for a line of text; a wrong answer keeps it open and says why."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", show=False)
+    ]
+
+    def __init__(self, question: str, value: str = "", hint: str = "") -> None:
+        super().__init__()
+        self._question, self._value, self._hint = question, value, hint
+
+    def compose(self) -> ComposeResult:
+        """Build the box."""
+        with Vertical(classes="box"):
+            yield Static(self._question, markup=False)
+            yield Input(self._value, classes="line-input")
+            yield Static(line((self._hint or "enter takes it, esc cancels", MUTED)))
+
+    def on_mount(self) -> None:
+        """Type at once."""
+        self.query_one(Input).focus()
+
+    def check(self, text: str) -> str:
+        """Return why a text cannot be taken; empty if it can."""
+        return "" if text.strip() else "type something, or esc"
+
+    @on(Input.Submitted)
+    def _submit(self, event: Input.Submitted) -> None:
+        reason = self.check(event.value)
+        if reason:
+            self.query(Static).last().update(line((reason, BAD)))
+        else:
+            self.dismiss(event.value.strip())
+
+    def action_cancel(self) -> None:
+        """Leave everything as it was."""
+        self.dismiss(None)
+
+
+class Choose(ModalScreen[str | None]):
+    """Asks for one of some choices."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", show=False),
+        Binding("enter", "choose", "Choose", show=False),
+    ]
+
+    def __init__(self, question: str, choices: Sequence[str], value: str) -> None:
+        super().__init__()
+        self._question, self._choices, self._value = question, choices, value
+
+    def compose(self) -> ComposeResult:
+        """Build the box."""
+        with Vertical(classes="box"):
+            yield Static(self._question, markup=False)
+            yield RowList(id="choices")
+            yield Static(line(("enter takes it, esc cancels", MUTED)))
+
+    def on_mount(self) -> None:
+        """Put the cursor on the present choice."""
+        choices = self.query_one("#choices", RowList)
+        choices.styles.height = min(12, len(self._choices))
+        choices.set_rows([Row(line(choice), choice) for choice in self._choices])
+        if self._value in self._choices:
+            choices.cursor_key = self._value
+        choices.focus()
+
+    @on(RowList.Clicked)
+    def action_choose(self) -> None:
+        """Take the choice under the cursor."""
+        self.dismiss(self.query_one("#choices", RowList).cursor_key)
+
+    def action_cancel(self) -> None:
+        """Leave everything as it was."""
+        self.dismiss(None)

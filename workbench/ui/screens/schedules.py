@@ -1,0 +1,114 @@
+"""Every schedule for the same stages, with the timeline of the one under the cursor."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from ipu_runtime.plan.plan import Plan
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.quantities import byte_size, change, microseconds, share
+from workbench.core.schedule_comparison import ScheduleRow, compare_schedules
+from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, fit, line
+from workbench.ui.widgets.row_list import Row, RowList
+from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
+
+
+class SchedulesScreen(ModalScreen[str | None]):
+    """Enter uses a schedule; those that the IPU does not have are only shown."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for(Scope.SCHEDULES),
+        Binding("escape,k", "cancel", "Close", show=False),
+    ]
+
+    def __init__(self, spec: ExperimentSpec, plan: Plan) -> None:
+        super().__init__()
+        self._rows = {row.kind.value: row for row in compare_schedules(spec, plan)}
+        self._now = spec.pipeline.schedule
+
+    def compose(self) -> ComposeResult:
+        """Build table and timeline."""
+        with Vertical(classes="box wide-box") as box:
+            box.border_title = "Schedules (modelled)"
+            yield Static(_heading())
+            yield RowList(id="schedules")
+            yield Static(id="schedule-note")
+            yield TimelineView(id="whatif-timeline")
+            yield Static(line((LEGEND, MUTED)))
+
+    def on_mount(self) -> None:
+        """Put the cursor on the schedule in use."""
+        table = self.query_one("#schedules", RowList)
+        base = self._rows[self._now].us_per_batch
+        rows = [
+            Row(_line(row, self._now, base), kind) for kind, row in self._rows.items()
+        ]
+        table.styles.height = len(rows)
+        table.set_rows(rows)
+        table.cursor_key = self._now
+        table.focus()
+        self._show(self._now)
+
+    @on(RowList.Highlighted)
+    def _moved(self, event: RowList.Highlighted) -> None:
+        self._show(event.key)
+
+    def _show(self, kind: str) -> None:
+        row = self._rows[kind]
+        self.query_one(TimelineView).show_timeline(row.timeline)
+        self.query_one("#schedule-note", Static).update(_note(row, self._now))
+
+    @on(RowList.Clicked)
+    def action_schedule_choose(self) -> None:
+        """Use the schedule under the cursor if an IPU can."""
+        row = self._rows[self.query_one("#schedules", RowList).cursor_key]
+        if row.kind.on_ipu and not row.reason:
+            self.dismiss(row.kind.value)
+        else:
+            self.query_one("#schedule-note", Static).update(_note(row, self._now))
+
+    def action_cancel(self) -> None:
+        """Leave the schedule as it is."""
+        self.dismiss(None)
+
+
+def _heading() -> Content:
+    text = (
+        f"{'schedule':<18}{'per batch':>10}{'':>8}{'bubble':>8}{'waiting':>9}"
+        f"{'fullest IPU':>13}  on the IPU"
+    )
+    return line((text, MUTED))
+
+
+def _line(row: ScheduleRow, now: str, base: float) -> Content:
+    name = fit(row.kind.value + (" (now)" if row.kind.value == now else ""), 18)
+    if row.timeline is None:
+        return line(name, (fit(f"  {row.reason}", 54), WARN))
+    difference = change(row.us_per_batch, base) if row.kind.value != now else ""
+    memory = byte_size(row.memory_bytes) if row.memory_bytes is not None else "-"
+    return line(
+        name,
+        f"{microseconds(row.us_per_batch):>10}",
+        (f"{difference:>8}", GOOD if row.us_per_batch < base else WARN),
+        f"{share(row.timeline.bubble_fraction):>8}{row.waiting:>9}{memory:>13}  ",
+        ("yes", GOOD) if row.kind.on_ipu else ("no, what-if", MUTED),
+    )
+
+
+def _note(row: ScheduleRow, now: str) -> Content:
+    if row.reason:
+        return line((f"cannot be used: {row.reason}", BAD))
+    if not row.kind.on_ipu:
+        return line(("not on the IPU: shown to compare, cannot be run", WARN))
+    if row.kind.value == now:
+        return line(("in use; esc closes", MUTED))
+    return line(("enter uses it, esc closes", MUTED))

@@ -1,0 +1,1 @@
+"""Parts that the areas are made of."""

@@ -1,0 +1,72 @@
+"""The one-line bars around the areas: header, tabs, status and footer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+from textual.style import Style
+from textual.widgets import Static
+
+from workbench.ui.actions import ActionSpec, keys_shown
+from workbench.ui.content.pieces import MARK, MUTED, Part, line
+
+
+def _click(action: str) -> Style:
+    return Style.from_meta({"@click": action})
+
+
+class EdgedBar(Static):
+    """A line with something at its left end and something at its right one."""
+
+    DEFAULT_CSS = "EdgedBar { height: 1; text-wrap: nowrap; }"
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes, markup=False)
+        self._left, self._right = Content(), Content()
+
+    def show(self, left: Content, right: Content | None = None) -> None:
+        """Show other texts; what is on the right is cut before what is on the left."""
+        right = right or Content()
+        if (left, right) == (self._left, self._right) and left.is_same(self._left):
+            return
+        self._left, self._right = left, right
+        self.refresh()
+
+    def render(self) -> Content:
+        """Put the two ends together for the present width."""
+        room = self.size.width - self._left.cell_length - 1
+        right = self._right
+        if right.cell_length > room:
+            right = right.truncate(max(0, room), ellipsis=True)
+        gap = self.size.width - self._left.cell_length - right.cell_length
+        return Content.assemble(self._left, " " * max(0, gap), right)
+
+
+class TabBar(EdgedBar):
+    """The areas, the present one marked."""
+
+    def show_areas(self, titles: Sequence[tuple[str, str]], active: str) -> None:
+        """Show the areas: pairs of name and title."""
+        parts: list[Part] = []
+        for number, (name, title) in enumerate(titles, start=1):
+            text = f" {number} {title} "
+            content = Content.styled(text, "reverse bold" if name == active else MUTED)
+            parts.append(content.stylize(_click(f"app.area_{name}")))
+            parts.append(" ")
+        self.show(line(*parts))
+
+
+class FooterBar(EdgedBar):
+    """At most six keys, those of the area first."""
+
+    def show_actions(
+        self, actions: Sequence[ActionSpec], keymap: dict[str, str]
+    ) -> None:
+        """Show some actions with their keys."""
+        parts: list[Part] = [" "]
+        for spec in actions:
+            text = line((keys_shown(spec, keymap), MARK), f" {spec.footer}")
+            parts += [text.stylize(_click(f"app.press_action('{spec.id}')")), "   "]
+        palette = line(("ctrl+p", MARK), " palette ")
+        self.show(line(*parts), palette.stylize(_click("app.command_palette")))

@@ -1,0 +1,181 @@
+"""The form: every field of the experiment as one line, by group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from textual.content import Content
+
+from ipu_runtime.plan.field import Field
+from ipu_runtime.plan.problem import Problem, Severity
+from workbench.core.draft import Draft, draft_fields
+from workbench.ui.content.pieces import (
+    BAD,
+    HEADING,
+    MARK,
+    MUTED,
+    WARN,
+    fit,
+    line,
+    wrapped,
+)
+from workbench.ui.widgets.row_list import Row, RowList
+
+_GROUP = "group:"
+_TITLES = {
+    "data": "Data",
+    "train": "Training",
+    "execution": "Execution",
+    "pipeline": "Pipeline",
+    "model": "Model",
+    "experiment": "Experiment",
+    "ipu": "IPU config",
+}
+_NAME_WIDTH = 23
+
+
+class FieldForm(RowList):
+    """Fields with their values, changes marked, reasons below what is wrong."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.words = ""
+        self.only_changed = False
+        self._folded = {group for group in form_groups() if group.startswith("ipu.")}
+        self._folded.add("experiment")
+
+    @property
+    def path(self) -> str:
+        """Path of the field under the cursor; empty on a heading."""
+        return "" if self.cursor_key.startswith(_GROUP) else self.cursor_key
+
+    @property
+    def value_column(self) -> int:
+        """Where values begin."""
+        return 2 + _NAME_WIDTH + 1
+
+    def show_draft(self, draft: Draft) -> None:
+        """Show the fields that filter and switch let through."""
+        changed = set(draft.changed())
+        width = self.scrollable_content_region.width
+        rows: list[Row] = []
+        for group, members in form_groups().items():
+            chosen = [path for path in members if self._lets_through(path, changed)]
+            narrowed = bool(self.words) or self.only_changed
+            if narrowed and not chosen:
+                continue
+            folded = group in self._folded and not narrowed
+            wrong = [path for path in members if draft.problem_at(path)]
+            rows.append(_heading(group, members, changed, wrong, folded))
+            for path in wrong if folded else chosen:
+                rows += list(_field_rows(draft, path, path in changed, width))
+        if not rows:
+            what = "changed field" if self.only_changed else "field"
+            rows = [Row(line((f"no {what} contains it: esc clears the filter", MUTED)))]
+        self.set_rows(rows)
+
+    def _lets_through(self, path: str, changed: set[str]) -> bool:
+        if self.only_changed and path not in changed:
+            return False
+        text = f"{path} {draft_fields()[path].help}".lower()
+        return all(word in text for word in self.words.lower().split())
+
+    def fold(self, folded: bool) -> None:
+        """Hide or show the fields of the group under the cursor."""
+        group = self.cursor_key.removeprefix(_GROUP)
+        if self.path:
+            group = _group_of(self.path)
+        if folded:
+            self._folded.add(group)
+            self.cursor_key = f"{_GROUP}{group}"
+        else:
+            self._folded.discard(group)
+
+    def toggle_fold(self) -> bool:
+        """Fold or unfold if the cursor is on a heading; tell whether it was."""
+        if self.path:
+            return False
+        self.fold(self.cursor_key.removeprefix(_GROUP) not in self._folded)
+        return True
+
+
+def _group_of(path: str) -> str:
+    parts = path.split(".")
+    if parts[0] != "ipu" or len(parts) == 2:
+        return parts[0]
+    return f"ipu.{parts[1]}"
+
+
+def form_groups() -> dict[str, list[str]]:
+    """Return the paths of the fields by group, in the form's order."""
+    groups: dict[str, list[str]] = {name: [] for name in _TITLES}
+    for path in draft_fields():
+        groups.setdefault(_group_of(path), []).append(path)
+    return groups
+
+
+def _heading(
+    group: str, members: list[str], changed: set[str], wrong: list[str], folded: bool
+) -> Row:
+    title = _TITLES.get(group, f"IPU config · {group.removeprefix('ipu.')}")
+    count = len(changed.intersection(members))
+    note = f"{len(members)} fields" + (f", {count} changed" if count else "")
+    return Row(
+        line(
+            ("▸ " if folded else "▾ ", MUTED),
+            (title, HEADING),
+            (f"  {note}", MUTED),
+            (f"  {len(wrong)} to mend", BAD) if wrong else "",
+        ),
+        f"{_GROUP}{group}",
+    )
+
+
+def _field_rows(draft: Draft, path: str, changed: bool, width: int) -> Iterator[Row]:
+    field = draft_fields()[path]
+    problem = draft.problem_at(path)
+    value = draft.text(path)
+    style = _style(problem) or (MARK if changed else "")
+    note = _note(draft, field, path, changed)
+    room = max(4, width - _NAME_WIDTH - 3 - (len(note) + 2 if note else 0))
+    text = value or "-"
+    yield Row(
+        line(
+            ("• ", MARK) if changed else "  ",
+            fit(_short_name(path), _NAME_WIDTH),
+            " ",
+            (fit(text, min(room, len(text))), style or ("" if value else MUTED)),
+            (f"  {note}", MUTED),
+        ),
+        path,
+    )
+    if problem is not None:
+        yield from (Row(row) for row in problem_rows(problem, path, width))
+
+
+def _short_name(path: str) -> str:
+    parts = path.split(".")
+    return ".".join(parts[2:]) if parts[0] == "ipu" and len(parts) > 2 else parts[-1]
+
+
+def _style(problem: Problem | None) -> str:
+    if problem is None:
+        return ""
+    return WARN if problem.severity is Severity.WARNING else BAD
+
+
+def _note(draft: Draft, field: Field, path: str, changed: bool) -> str:
+    if changed:
+        return f"preset: {draft.preset_text(path) or '-'}"
+    return field.unit or ("deprecated" if field.deprecated else "")
+
+
+def problem_rows(problem: Problem, path: str, width: int) -> list[Content]:
+    """Return the reason and the remedy, in the words of the commands."""
+    text = str(problem).removeprefix(f"{path}: ")
+    if problem.severity is not Severity.ERROR:
+        text = f"{problem.severity.value}: {text}"
+    if problem.suggestion is not None:
+        text += "  (f takes it)"
+    style = _style(problem)
+    return [line((f"    {row}", style)) for row in wrapped(text, width - 6)]

@@ -1,0 +1,45 @@
+"""The line in which one types words to filter a list."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import Input
+
+
+class FilterLine(Input):
+    """Hidden until asked for; esc clears it and gives the focus back."""
+
+    DEFAULT_CSS = """
+    FilterLine { display: none; height: 1; border: none; padding: 0; }
+    FilterLine.-open { display: block; }
+    FilterLine:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close_filter", "Clear", show=False),
+        Binding("down", "leave_filter", "To the list", show=False),
+    ]
+
+    class Closed(Message):
+        """The words are done with; the list gets the focus."""
+
+    def open_filter(self) -> None:
+        """Show the line and type into it."""
+        self.add_class("-open")
+        self.focus()
+
+    def on_input_submitted(self) -> None:
+        """Keep the words and go to what they left."""
+        self.action_leave_filter()
+
+    def action_leave_filter(self) -> None:
+        """Keep the words and go to what they left."""
+        self.post_message(self.Closed())
+
+    def action_close_filter(self) -> None:
+        """Forget the words."""
+        self.value = ""
+        self.remove_class("-open")
+        self.post_message(self.Closed())
