@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test lint unit bench fuzz screenshots docs clean
+.PHONY: run test lint unit kill-test bench fuzz screenshots docs clean
 
 run: $(STAMP)
 	@$(BIN)/ipu-workbench
@@ -20,6 +20,10 @@ lint: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q tests/unit
+
+# Kills runs at 30 random moments and resumes them; takes some minutes.
+kill-test: $(STAMP)
+	IPU_WORKBENCH_KILLS=30 $(BIN)/python -m pytest -q tests/headless/test_kill_and_resume.py
 
 # The stamp is newer than what it was made from, so a second call installs nothing.
 $(STAMP): pyproject.toml constraints.txt
