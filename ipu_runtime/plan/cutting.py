@@ -73,7 +73,7 @@ def cut(
             np.maximum(table, best[rows, None], out=table)
         starts = np.arange(rows.start, rows.stop)
         ends = np.arange(columns.start, columns.stop)
-        table[starts[:, None] >= ends] = np.inf
+        np.copyto(table, np.inf, where=starts[:, None] >= ends)
         winner = table.argmin(axis=0)
         best = np.full(count + 1, np.inf)
         best[columns] = table[winner, np.arange(table.shape[1])]
@@ -102,8 +102,7 @@ class _Measure:
         self._capacity = capacity
         needs_memory = capacity is not None or objective is Objective.PEAK_MEMORY
         has_working = needs_memory and bool(costs.request.working_bytes)
-        size = costs.request.layers + 1
-        self._working = costs.working_matrix() if has_working else np.zeros((size, 1))
+        self._working = costs.working_matrix() if has_working else None
 
     def table(self, stage: int, rows: slice, columns: slice) -> Floats:
         """Return the cost of a stage for every start and end; inf where too large."""
@@ -116,14 +115,14 @@ class _Measure:
                 return table
             memory = self._memory(stage, rows, columns)
         if self._capacity is not None:
-            table[memory > self._capacity] = np.inf
+            np.copyto(table, np.inf, where=memory > self._capacity)
         return table
 
     def _memory(self, stage: int, rows: slice, columns: slice) -> Floats:
-        working = self._working[rows]
-        if working.shape[1] > 1:
-            working = working[:, columns]
-        return self._costs.memory_table(stage, rows, columns, working)
+        table = self._costs.memory_table(stage, rows, columns)
+        if self._working is not None:
+            table += self._working[rows, columns]
+        return table
 
     def _time_or_crossing(self, stage: int, rows: slice, columns: slice) -> Floats:
         costs = self._costs

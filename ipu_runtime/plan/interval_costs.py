@@ -80,10 +80,8 @@ class IntervalCosts:
             matrix[start, start + 1 :] = np.maximum.accumulate(self.working[start:])
         return matrix
 
-    def memory_table(
-        self, stage: int, starts: slice, ends: slice, working: Floats
-    ) -> Floats:
-        """Return the bytes that a stage needs for every start and end."""
+    def memory_table(self, stage: int, starts: slice, ends: slice) -> Floats:
+        """Return a stage's bytes for every start and end, without working sets."""
         depth = 0 if self.request.offload_activations else int(self.depths[stage])
         per_layer = self.resident + self.stash
         before = per_layer
@@ -94,8 +92,6 @@ class IntervalCosts:
             before = per_layer
         before = before - self.request.fixed_bytes
         table: Floats = per_layer[None, ends] - before[starts, None]
-        if working.any():
-            table += working
         return table
 
     def _keeps_inputs_only(self, stage: int) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ipu_runtime.plan.balance_fixes import find_fixes, smallest_excess
@@ -20,7 +18,7 @@ from ipu_runtime.plan.cut_search import (
     search_cut,
     uniform_bounds,
 )
-from ipu_runtime.plan.cutting import fast_bottleneck
+from ipu_runtime.plan.cutting import cut, fast_bottleneck
 from ipu_runtime.plan.interval_costs import IntervalCosts
 
 __all__ = ["BalanceRequest", "BalanceResult", "Objective", "balance", "evaluate"]
@@ -109,16 +107,15 @@ def _binding(
     slack: tuple[float, ...],
 ) -> str:
     """Say what keeps the result from being better."""
-    slowest = int(np.argmax(best.stage_us))
+    slowest, slowest_us = int(np.argmax(best.stage_us)), max(best.stage_us)
     if request.objective in (Objective.PEAK_MEMORY, Objective.CROSSING):
         fullest = int(np.argmax(best.stage_bytes))
         return f"memory of stage {fullest}"
-    if slack and fast_bottleneck(costs, None) < max(best.stage_us) * (1 - 1e-9):
-        without = replace(request, capacity_bytes=None)
-        free = search_cut(IntervalCosts.of(without))[0]
+    if slack and fast_bottleneck(costs, None) < slowest_us * (1 - 1e-9):
+        free = cut(costs, Objective.BOTTLENECK, None)
         if free is not None:
-            value = costs.candidate(free).value(request.objective)
-            if value < best.value(request.objective) * (1 - 1e-9):
+            value = costs.candidate(free).bottleneck_us
+            if value < best.bottleneck_us * (1 - 1e-9):
                 return f"memory of stage {int(np.argmin(slack))}"
     layers = [i for i, stage in enumerate(best.stage_of_layer) if stage == slowest]
     if len(layers) == 1:
