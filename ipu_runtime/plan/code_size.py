@@ -24,6 +24,8 @@ class StageCode(NamedTuple):
     plans: int
     """Distinct plans of the matrix unit, or all of them without outlining."""
     supersteps: int
+    convolves: bool
+    """Whether it has convolutions, which spread less evenly than matmuls."""
 
 
 def code_key(op: OpCost) -> tuple[str, str, tuple[int, ...]]:
@@ -74,6 +76,7 @@ def program_code(
         int(total + per_tile * cost.tiles),
         plans if outlining else instances,
         supersteps,
+        conv_plans > 0,
     )
 
 

@@ -104,11 +104,11 @@ class HardwareTable:
 
     def system(self, name: str) -> System | None:
         """Find a system by its name, whatever its case, blanks and hyphens."""
-        wanted = _folded(name)
-        for system in self.systems.values():
-            if _folded(system.name) == wanted:
-                return system
-        return None
+        return self._by_folded_name.get(_folded(name))
+
+    @functools.cached_property
+    def _by_folded_name(self) -> Mapping[str, System]:
+        return {_folded(name): system for name, system in self.systems.items()}
 
 
 class HardwareFileError(ValueError):

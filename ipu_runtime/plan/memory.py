@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -81,7 +82,9 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
         else 0
         for own, depth in zip(tensors, request.fifo_depth, strict=True)
     )
-    weights, trained = _weight_bytes(request)
+    weights, trained = stage_weights(
+        request.model, request.stage_of_layer, cost.value_bytes
+    )
     memories, codes = [], []
     for ipu in sorted(set(request.mapping)):
         stages = [stage for stage, on in enumerate(request.mapping) if on == ipu]
@@ -116,18 +119,18 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
     return MemoryPlan(tuple(memories), tensors, stash, tuple(codes))
 
 
-def _weight_bytes(request: MemoryRequest) -> tuple[list[int], list[int]]:
+@functools.lru_cache(maxsize=512)
+def stage_weights(
+    model: ModelSpec, stage_of_layer: tuple[int, ...], value_bytes: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return bytes of all and of trained weights, per stage."""
-    value_bytes = request.options.costing.value_bytes
-    stages = len(request.mapping)
+    stages = max(stage_of_layer) + 1
     weights, trained = [0] * stages, [0] * stages
-    for layer, stage in zip(
-        request.model.stage_layers, request.stage_of_layer, strict=True
-    ):
+    for layer, stage in zip(model.stage_layers, stage_of_layer, strict=True):
         for weight in layer.weights:
             weights[stage] += weight.size * value_bytes
             trained[stage] += weight.size * value_bytes if weight.trainable else 0
-    return weights, trained
+    return tuple(weights), tuple(trained)
 
 
 def _working_set(stages: list[StageTensors]) -> tuple[int, int]:
@@ -169,11 +172,7 @@ def _memory(
     options, values = request.options, table.values
     on_io_tiles = categories["io"] if options.io_tiles else 0
     used = sum(categories.values()) - on_io_tiles
-    convolves = any(
-        layer.kind in ("Conv2D", "DepthwiseConv2D")
-        for layer in request.model.stage_layers
-    )
-    imbalance = values["imbalance_conv" if convolves else "imbalance_matmul"]
+    imbalance = values["imbalance_conv" if code.convolves else "imbalance_matmul"]
     tiles = options.costing.tiles
     return IpuMemory(
         ipu=ipu,

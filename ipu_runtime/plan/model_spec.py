@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,20 +90,24 @@ class ModelSpec:
     dtype: str = "float32"
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
         # Settings are mappings; names and type tell models apart well enough here.
         return hash((tuple(layer.name for layer in self.layers), self.dtype))
 
-    @property
+    @functools.cached_property
     def input_layers(self) -> tuple[Layer, ...]:
         """The `Input` layers; they have no stage of their own."""
         return tuple(layer for layer in self.layers if layer.kind == "Input")
 
-    @property
+    @functools.cached_property
     def stage_layers(self) -> tuple[Layer, ...]:
         """The layers that can be assigned to a pipeline stage, in order."""
         return tuple(layer for layer in self.layers if layer.kind != "Input")
 
-    @property
+    @functools.cached_property
     def parameters(self) -> int:
         """Number of weight values of the whole model."""
         return sum(layer.parameters for layer in self.layers)

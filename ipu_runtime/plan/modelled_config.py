@@ -36,6 +36,7 @@ MODELLED_CONFIG: Mapping[str, str] = {
 """What each modelled field does; any other field changes no figure of a plan."""
 
 _PARTIALS = ("half", "float")
+_SELECTION_ORDERS = ("AUTO", "ZIGZAG", "SNAKE", "HOOF")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,9 @@ def _read(
 
 
 def _name_of(value: Any) -> str:
-    """Return the name of an enum member, or the text itself."""
+    """Return the name of a selection order, however it is given."""
+    if isinstance(value, int) and 0 <= value < len(_SELECTION_ORDERS):
+        return _SELECTION_ORDERS[value]
     return str(getattr(value, "name", value))
 
 

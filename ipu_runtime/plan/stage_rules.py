@@ -52,9 +52,9 @@ def _check_assignment(model: ModelSpec, stages: Sequence[int]) -> Iterator[Probl
     if count < 2:
         yield Problem(STAGES, f"the model has {count} layers, a pipeline needs two")
         return
-    suggestion = repaired_stages(model, stages)
 
     def wrong(problem: str, hint: str = "", exception: str = "ValueError") -> Problem:
+        suggestion = repaired_stages(model, stages)
         return Problem(
             STAGES, problem, hint, exception=exception, suggestion=suggestion
         )

@@ -99,12 +99,12 @@ def find_tensors(model: ModelSpec) -> TensorTable:
 
 def streamed_bytes(model: ModelSpec, batch: int, label_values: int) -> int:
     """Count what the host sends for one micro-batch."""
-    value_bytes = 2 if model.dtype == "float16" else 4
-    sample = sum(
-        layer.output_size * _bytes_of(layer, model, value_bytes)
-        for layer in model.input_layers
+    inputs = sum(
+        tensor.sample_bytes
+        for tensor in find_tensors(model).tensors
+        if tensor.maker < 0
     )
-    return batch * (sample + label_values * LABEL_BYTES)
+    return batch * (inputs + label_values * LABEL_BYTES)
 
 
 def _root_of(

@@ -46,3 +46,8 @@ def user_presets_directory() -> Path:
 def settings_file() -> Path:
     """Return the file of the user's settings; it need not exist."""
     return config_directory() / "settings.toml"
+
+
+def hardware_file() -> str:
+    """Return the file that adds to the hardware table; empty means none."""
+    return os.environ.get("IPU_WORKBENCH_HARDWARE", "")

@@ -6,6 +6,7 @@ from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELD
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
 from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
 from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.locations import hardware_file
 from workbench.core.resolved_model import resolved
 from workbench.core.sample_counts import count, training_steps_per_execution
 from workbench.core.topology import selected_ipus
@@ -36,6 +37,7 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
             for path, value in spec.ipu.items()
             if value != IPU_CONFIG_FIELD[path].default
         },
+        hardware_file=hardware_file(),
     )
 
 
