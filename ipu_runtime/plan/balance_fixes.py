@@ -55,7 +55,7 @@ def _changes(request: BalanceRequest) -> list[tuple[str, BalanceRequest]]:
             changes.append(("Interleaved and recomputation on", both))
     if not request.offload_activations:
         offloading = replace(request, offload_activations=True)
-        changes.append(("activations offloaded", offloading))
+        changes.append(("activations offloaded (transfers not timed)", offloading))
     for stages in (request.stages + 1, 2 * request.stages, 4 * request.stages):
         if stages <= request.layers:
             overlap = overlap_length(request.schedule, range(stages), True)

@@ -112,10 +112,11 @@ def _binding(
         fullest = int(np.argmax(best.stage_bytes))
         return f"memory of stage {fullest}"
     if slack and fast_bottleneck(costs, None) < slowest_us * (1 - 1e-9):
-        free = cut(costs, Objective.BOTTLENECK, None)
-        if free is not None:
-            value = costs.candidate(free).bottleneck_us
-            if value < best.bottleneck_us * (1 - 1e-9):
+        free = CutSearch(costs, request.objective, None).try_all()
+        bounds = free[0] if free else cut(costs, request.objective, None)
+        if bounds is not None:
+            value = costs.candidate(bounds).value(request.objective)
+            if value < best.value(request.objective) * (1 - 1e-9):
                 return f"memory of stage {int(np.argmin(slack))}"
     layers = [i for i, stage in enumerate(best.stage_of_layer) if stage == slowest]
     if len(layers) == 1:

@@ -140,7 +140,8 @@ def _request(
     placed = dict(zip(names, spec.pipeline.stages, strict=False))
     now = spec.pipeline.stages
     usable = len(now) == len(layers) and max(now, default=-1) + 1 == stages
-    places = physical_order("AUTO", 1 << stages.bit_length(), True)
+    # Fixes may ask for four times as many stages.
+    places = physical_order("AUTO", 4 << stages.bit_length(), True)
 
     def copy_us(size: float, stage: int) -> float:
         """Activations go there, and their gradients come back."""
