@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ipu_runtime.public_modules import target_of
+from ipu_runtime.quiet_import import startup_noise_dropped
 
 
 def install() -> None:
@@ -91,7 +92,8 @@ class _CompletingLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code, then complete it."""
-        self._loader.exec_module(module)
+        with startup_noise_dropped():
+            self._loader.exec_module(module)
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader

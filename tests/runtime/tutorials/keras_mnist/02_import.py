@@ -1,0 +1,1 @@
+from tensorflow.python import ipu

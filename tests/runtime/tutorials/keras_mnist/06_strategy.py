@@ -1,0 +1,2 @@
+# Create an execution strategy.
+strategy = ipu.ipu_strategy.IPUStrategy()

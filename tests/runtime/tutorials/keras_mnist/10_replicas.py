@@ -1,0 +1,1 @@
+num_ipus = num_replicas = 2

@@ -1,0 +1,2 @@
+# Create an IPU distribution strategy.
+strategy = ipu.ipu_strategy.IPUStrategy()
