@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.core.event_json import plain
+from workbench.core.locations import data_directory
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _LOCK_PATIENCE_S = 1.0
@@ -21,11 +22,10 @@ _LOCK_PATIENCE_S = 1.0
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the disk quota is used up: free some space",
-    errno.EROFS: "the directory is read-only: choose another one with "
-    "IPU_WORKBENCH_HOME",
-    errno.EACCES: "no permission to write there: choose another directory with "
-    "IPU_WORKBENCH_HOME",
+    errno.EROFS: "the directory is read-only",
+    errno.EACCES: "no permission to write there",
 }
+_ELSEWHERE = (errno.EROFS, errno.EACCES)
 
 
 class RecordError(Exception):
@@ -44,6 +44,8 @@ def explained(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         hint = _HINTS.get(error.errno or 0, "")
+        if error.errno in _ELSEWHERE and path.is_relative_to(data_directory()):
+            hint += ": choose another directory with IPU_WORKBENCH_HOME"
         raise RecordError(
             f"cannot write {path}: {reason}" + (f"; {hint}" if hint else "")
         ) from error

@@ -11,6 +11,7 @@ from ipu_runtime.plan.model_spec import LayerSpec
 from workbench.core.dataset_facts import NAMED
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.resolved_model import resolved
+from workbench.core.sample_counts import count
 from workbench.core.script_export.python_text import WIDTH, call, literal
 from workbench.core.topology import topology
 
@@ -93,41 +94,74 @@ def switch_lines(name: str, default: bool, text: str) -> list[str]:
 def load_function(spec: ExperimentSpec) -> str:
     """Return `load_data`, which gives the samples as the model takes them."""
     data = spec.data
-    shape = input_shape(spec)
-    lines = ["def load_data():", *_source_lines(spec)]
+    if data.dataset == "synthetic":
+        return _synthetic_function(spec)
+    shape = literal(input_shape(spec))[1:-1].rstrip(",")
+    lines = ["def load_data():", *_source_lines(data.dataset)]
     for part, limit in (("train", data.train_samples), ("test", data.test_samples)):
         x, y = f"x_{part}", f"y_{part}"
-        if limit and data.dataset != "synthetic":
+        if limit:
             lines.append(f"    {x}, {y} = {x}[:{limit}], {y}[:{limit}]")
-        if data.dataset != "synthetic":
-            lines += [
-                f'    {x} = {x}.astype("float32") / 255',
-                f"    {x} = {x}.reshape((-1, {literal(shape)[1:-1].rstrip(',')}))",
-            ]
-        if data.labels == "categorical":
-            lines.append(f"    {y} = keras.utils.to_categorical({y}, NUM_CLASSES)")
-        else:
-            lines.append(f'    {y} = {y}.astype("int32").reshape(-1)')
+        lines += [
+            f'    {x} = {x}.astype("float32") / 255',
+            f"    {x} = {x}.reshape((-1, {shape}))",
+            f"    {y} = {_labels_code(spec, f'{y}.reshape(-1)')}",
+        ]
     lines.append("    return (x_train, y_train), (x_test, y_test)")
     return "\n".join(lines)
 
 
-def _source_lines(spec: ExperimentSpec) -> list[str]:
-    name = spec.data.dataset
-    arrays = "(x_train, y_train), (x_test, y_test)"
-    if name in ("mnist", "cifar10", "cifar10-full"):
-        module = name.removesuffix("-full")
+def _source_lines(dataset: str) -> list[str]:
+    if dataset in NAMED:
+        module = dataset.removesuffix("-full")
+        arrays = "(x_train, y_train), (x_test, y_test)"
         return [f"    {arrays} = keras.datasets.{module}.load_data()"]
-    if name not in NAMED:
-        return [
-            f"    with np.load({literal(name)}) as arrays:",
-            '        x_train, y_train = arrays["x_train"], arrays["y_train"]',
-            '        x_test, y_test = arrays["x_test"], arrays["y_test"]',
-        ]
-    raise ScriptError(
-        "data.dataset: a script needs real data, not synthetic ones; use mnist, "
-        "cifar10 or an .npz file"
+    return [
+        f"    with np.load({literal(dataset)}) as arrays:",
+        '        x_train, y_train = arrays["x_train"], arrays["y_train"]',
+        '        x_test, y_test = arrays["x_test"], arrays["y_test"]',
+    ]
+
+
+def _labels_code(spec: ExperimentSpec, labels: str) -> str:
+    if spec.data.labels == "categorical":
+        return f"keras.utils.to_categorical({labels}, NUM_CLASSES)"
+    return f'{labels}.astype("int32")'
+
+
+def _synthetic_function(spec: ExperimentSpec) -> str:
+    """Return `load_data` that makes up samples, the same ones as the workbench."""
+    model, _ = resolved(spec.model)
+    assert model is not None
+    entry = model.input_layers[0]
+    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
+    vocabulary = next(
+        (
+            layer.spec.settings["input_dim"]
+            for layer in model.layers
+            if layer.kind == "Embedding" and entry.name in layer.inputs
+        ),
+        None,
     )
+    counts = count(spec)
+    shape = literal(input_shape(spec))[1:-1].rstrip(",")
+    positions = "".join(f", {size}" for size in output.output_shape[:-1])
+    x = (
+        f"rng.random((samples, {shape}), np.float32)"
+        if vocabulary is None
+        else f"rng.integers(0, {vocabulary}, (samples, {shape}), np.int32)"
+    )
+    return dedent(f"""\
+        def make_samples(part, samples):
+            rng = np.random.default_rng([SEED, part])
+            x = {x}
+            y = rng.integers(0, NUM_CLASSES, (samples{positions or ","}), np.int32)
+            return x, {_labels_code(spec, "y")}
+
+
+        def load_data():
+            train, test = {counts.train.available}, {counts.test.available}
+            return make_samples(0, train), make_samples(1, test)""")
 
 
 class ScriptError(Exception):
