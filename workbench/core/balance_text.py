@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from ipu_runtime.plan.balance_types import BalanceResult, Candidate
 from ipu_runtime.plan.plan import Plan
 from workbench.core.balancing import BalancedExperiment
-from workbench.core.plan_text import TextStyle
 from workbench.core.quantities import byte_size, change, microseconds
-from workbench.core.text_table import bar, shortened, table_lines
+from workbench.core.text_table import TextStyle, bar, shortened, table_lines
 
 
 def balance_lines(

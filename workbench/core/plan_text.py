@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
-from ipu_runtime.plan.plan import IpuMemory, LayerPlan, Plan, StagePlan
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.problem import Problem
-from workbench.core.quantities import byte_size, count, duration, microseconds, share
-from workbench.core.text_table import bar, shortened, table_lines
+from workbench.core.plan_tables import layer_lines, memory_lines, stage_lines
+from workbench.core.quantities import count, duration, microseconds, share
+from workbench.core.text_table import TextStyle, bar, table_lines
 from workbench.core.timeline_text import legend, replica_lines, timeline_lines
 
 _BAR = 24
-_MOST_LAYERS = 8
 _MOST_REPLICAS = 4
 PART_TITLES = {
     "compute_us": ("compute", "arithmetic on the tiles"),
@@ -27,25 +27,17 @@ PART_TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TextStyle:
-    """How text is laid out."""
-
-    width: int = 100
-    ascii_only: bool = False
-
-
 def plan_lines(plan: Plan, title: str, style: TextStyle) -> list[str]:
     """Return the whole plan."""
     lines = [title, _device(plan, style), ""]
     lines += _headline(plan)
     lines += ["", *_time_parts(plan, style)]
-    lines += ["", *_memory(plan.memory, style)]
+    lines += ["", *memory_lines(plan.memory, style)]
     if plan.schedule:
-        lines += ["", *_stages(plan, style)]
+        lines += ["", *stage_lines(plan, style)]
         lines += ["", *_timeline(plan, style)]
     else:
-        lines += ["", *_slowest_layers(plan.layers, style)]
+        lines += ["", *layer_lines(plan.layers, style)]
     return [*lines, "", *_problems(plan.problems)]
 
 
@@ -64,7 +56,8 @@ def _device(plan: Plan, style: TextStyle) -> str:
 def _headline(plan: Plan) -> list[str]:
     accumulation = plan.request.gradient_accumulation
     batch = plan.request.batch_size * accumulation * max(plan.replicas, 1)
-    epoch_s = plan.ipu_step_us * plan.steps_per_epoch / 1e6
+    epoch_us = plan.ipu_step_us * plan.steps_per_epoch
+    epoch = microseconds(epoch_us) if epoch_us < 1e6 else duration(epoch_us / 1e6)
     rows = [
         ("step", microseconds(plan.ipu_step_us), "one micro-batch on one replica"),
         (
@@ -75,7 +68,7 @@ def _headline(plan: Plan) -> list[str]:
         ("throughput", f"{count(plan.samples_per_second)} samples/s", ""),
         (
             "epoch",
-            duration(epoch_s),
+            epoch,
             f"{_number(plan.steps_per_epoch, 'step')}, "
             f"{_number(plan.executions_per_epoch, 'execution')} of "
             f"{plan.steps_per_execution}, "
@@ -111,103 +104,6 @@ def _time_parts(plan: Plan, style: TextStyle) -> list[str]:
     return [f"{heading})", *(f"  {line}" for line in lines)]
 
 
-def _memory(memory: Sequence[IpuMemory], style: TextStyle) -> list[str]:
-    if not memory:
-        return []
-    categories = sorted(
-        memory[0].by_category, key=lambda name: -max(_part(m, name) for m in memory)
-    )
-    misfits = any(not item.fits for item in memory)
-    rows = []
-    for item in memory:
-        filled = item.fullest_tile_bytes / max(item.tile_capacity_bytes, 1)
-        drawn = bar(filled, 10, ascii_only=style.ascii_only).ljust(10)
-        verdict = "fits" if item.fits else "does not fit"
-        rows.append(
-            [
-                str(item.ipu),
-                byte_size(item.used_bytes),
-                byte_size(item.capacity_bytes),
-                share(filled),
-                drawn,
-                *([verdict] if misfits else []),
-                *(byte_size(_part(item, name)) for name in categories),
-            ]
-        )
-    fixed = ["IPU", "used", "of", "fullest tile", "", *([""] if misfits else [])]
-    rows, note = _without_middle(rows)
-    left = (4, 5) if misfits else (4,)
-    # The largest parts are shown, as many as the width has room for.
-    for shown in range(len(categories), -1, -1):
-        columns = len(fixed) + shown
-        lines = table_lines(
-            [*fixed, *categories[:shown]], [row[:columns] for row in rows], left
-        )
-        if max(len(line) for line in lines) <= style.width - 2:
-            break
-    return ["Memory of a replica's IPUs (modelled)", *(f"  {x}" for x in lines), *note]
-
-
-def _part(memory: IpuMemory, name: str) -> int:
-    return memory.by_category.get(name, 0)
-
-
-def _without_middle(rows: list[list[str]]) -> tuple[list[list[str]], list[str]]:
-    """Leave out the middle of a long table."""
-    if len(rows) <= 20:
-        return rows, []
-    return [*rows[:10], *rows[-6:]], [f"  ... {len(rows) - 16} IPUs left out"]
-
-
-def _stages(plan: Plan, style: TextStyle) -> list[str]:
-    recomputes = any(stage.recompute_us for stage in plan.stages)
-    slowest = max(_busy(stage) for stage in plan.stages) or 1.0
-    rows = []
-    for stage in plan.stages:
-        row = [
-            str(stage.index),
-            str(stage.ipu),
-            microseconds(stage.forward_us),
-            microseconds(stage.backward_us),
-            *([microseconds(stage.recompute_us)] if recomputes else []),
-            bar(_busy(stage) / slowest, 12, ascii_only=style.ascii_only).ljust(12),
-            str(stage.fifo_depth),
-            byte_size(stage.stash_bytes),
-        ]
-        rows.append(row)
-    headings = [
-        "stage",
-        "IPU",
-        "forward",
-        "backward",
-        *(["recompute"] if recomputes else []),
-        "",
-        "waiting",
-        "stash",
-    ]
-    lines = table_lines(headings, rows, left=(headings.index(""),))
-    room = max(style.width - len(lines[0]) - 4, 16)
-    names = [_layer_names(stage.layers, room, style) for stage in plan.stages]
-    lines = [f"{a}  {b}" for a, b in zip(lines, ["layers", *names], strict=True)]
-    mean = sum(_busy(stage) for stage in plan.stages) / len(plan.stages)
-    balance = slowest / mean if mean else 1.0
-    return [
-        f"Stages (modelled, slowest is {balance:.2f} times the mean)",
-        *(f"  {line}" for line in lines),
-    ]
-
-
-def _busy(stage: StagePlan) -> float:
-    return stage.forward_us + stage.backward_us + stage.recompute_us
-
-
-def _layer_names(layers: Sequence[str], room: int, style: TextStyle) -> str:
-    if len(layers) == 1:
-        return shortened(layers[0], room, ascii_only=style.ascii_only)
-    text = f"{layers[0]} to {layers[-1]} ({len(layers)})"
-    return shortened(text, room, ascii_only=style.ascii_only)
-
-
 def _timeline(plan: Plan, style: TextStyle) -> list[str]:
     timeline = plan_timeline(plan)
     schedule = plan.schedule
@@ -238,44 +134,6 @@ def _timeline(plan: Plan, style: TextStyle) -> list[str]:
             replicas[-2] = f"... {left_out} more"
     notes = [legend(schedule), bubble, *replicas]
     return [heading, *(f"  {line}" for line in (*lines, *notes))]
-
-
-def _slowest_layers(layers: Sequence[LayerPlan], style: TextStyle) -> list[str]:
-    def time(layer: LayerPlan) -> float:
-        return layer.forward_us + layer.backward_us
-
-    total = sum(time(layer) for layer in layers) or 1.0
-    chosen = sorted(layers, key=time, reverse=True)[:_MOST_LAYERS]
-    rows = [
-        [
-            shortened(layer.name, 28, ascii_only=style.ascii_only),
-            layer.kind,
-            "x".join(str(extent) for extent in layer.output_shape),
-            f"{layer.parameters:,}",
-            microseconds(layer.forward_us),
-            microseconds(layer.backward_us),
-            share(time(layer) / total),
-            bar(time(layer) / total, 12, ascii_only=style.ascii_only),
-        ]
-        for layer in chosen
-    ]
-    headings = [
-        "layer",
-        "kind",
-        "output",
-        "weights",
-        "forward",
-        "backward",
-        "share",
-        "",
-    ]
-    found = f"{len(chosen)} slowest of {len(layers)} layers"
-    if len(chosen) == len(layers):
-        found = "Layers"
-    return [
-        f"{found} (modelled)",
-        *(f"  {line}" for line in table_lines(headings, rows, left=(0, 1, 7))),
-    ]
 
 
 def _problems(problems: Sequence[Problem]) -> list[str]:

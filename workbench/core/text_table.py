@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+@dataclass(frozen=True, slots=True)
+class TextStyle:
+    """How text is laid out."""
+
+    width: int = 100
+    ascii_only: bool = False
 
 
 def table_lines(

@@ -12,8 +12,9 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Severity
 from workbench.core.plan_json import plan_row
-from workbench.core.plan_text import TextStyle, plan_lines
+from workbench.core.plan_text import plan_lines
 from workbench.core.planning import plan_experiment
+from workbench.core.text_table import TextStyle
 from workbench.headless.diagnostics import report_problems
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
