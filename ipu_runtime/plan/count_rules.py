@@ -97,7 +97,7 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
                 overlap + 2,
             )
     elif count < 1 or count % overlap:
-        below = count // overlap * overlap
+        below = max(count, 0) // overlap * overlap
         choices = [number for number in (below, below + overlap) if number > 0]
         yield _refused(
             field,

@@ -27,7 +27,7 @@ def memory_problems(
     hint = "; ".join(outcome[0] for outcome in tried)
     return tuple(
         Problem(
-            where=helped[1] or "data.batch_size",
+            where=helped[1] or "execution.system",
             problem=f"IPU {item.ipu} does not fit: its fullest tile needs "
             f"{item.fullest_tile_bytes:,} of {item.tile_capacity_bytes:,} bytes, "
             f"{item.excess_bytes / 1e6:,.1f} MB too much in all",
@@ -53,7 +53,7 @@ def _try(
             item.fullest_tile_bytes / item.tile_capacity_bytes
             for item in changed.memory
         )
-        shown = remedy.shown or f"{remedy.where} = {_shown(value)}"
+        shown = _describe(remedy, value)
         if fill <= 1:
             time = f"{changed.ipu_us_per_batch:,.0f} us per batch"
             return f"{shown} fits ({fill:.0%} full, {time})", remedy.where, value, True
@@ -61,5 +61,11 @@ def _try(
     return text, remedy.where, value, False
 
 
-def _shown(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _describe(remedy: Remedy, value: object) -> str:
+    """Name a change in the words of a preset."""
+    if isinstance(value, list):
+        return f"{max(value) + 1} pipeline stages"
+    if isinstance(value, dict):
+        return f"availableMemoryProportion = {value['availableMemoryProportion']}"
+    shown = str(value).lower() if isinstance(value, bool) else value
+    return f"{remedy.where} = {shown}"

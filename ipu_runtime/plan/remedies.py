@@ -21,8 +21,6 @@ class Remedy:
 
     where: str
     candidates: Iterator[tuple[object, PlanRequest]]
-    shown: str = ""
-    """How to name the change if its field and value do not tell enough."""
 
 
 def find_remedies(
@@ -45,12 +43,8 @@ def find_remedies(
             yield Remedy("pipeline.offload_activations", iter(candidates))
     temporaries = max(item.by_category["temporaries"] for item in memory)
     if temporaries:
-        yield Remedy(
-            f"ipu.{_OPTIONS[0]}",
-            _proportions(request),
-            "a lower availableMemoryProportion",
-        )
-    yield from _more_stages(request, system_ipus)
+        yield Remedy(f"ipu.{_OPTIONS[0]}", _proportions(request))
+    yield Remedy("pipeline.stages", _more_stages(request, system_ipus))
     yield Remedy("data.batch_size", _smaller_batches(request))
 
 
@@ -99,24 +93,24 @@ def _smaller_batches(request: PlanRequest) -> Iterator[tuple[object, PlanRequest
         batch //= 2
 
 
-def _more_stages(request: PlanRequest, system_ipus: int) -> Iterator[Remedy]:
-    """Cut every stage in half, on twice the IPUs."""
+def _more_stages(
+    request: PlanRequest, system_ipus: int
+) -> Iterator[tuple[object, PlanRequest]]:
+    """Cut every stage in half, on twice the IPUs, and again."""
     pipeline = request.pipeline
     if pipeline is not None and pipeline.device_mapping:
         return
-    before = (
-        pipeline.stage_of_layer if pipeline else (0,) * len(request.model.stage_layers)
-    )
-    after = halve_stages(request.model, request.batch_size, before)
-    if max(after, default=0) == max(before, default=0):
-        return
-    changed = _with_stages(request, after)
-    if changed.ipus > system_ipus:
-        return
-    stages = max(after) + 1
-    yield Remedy(
-        "pipeline.stages", iter([(list(after), changed)]), f"{stages} pipeline stages"
-    )
+    layers = len(request.model.stage_layers)
+    stages = pipeline.stage_of_layer if pipeline else (0,) * layers
+    while True:
+        halves = halve_stages(request.model, request.batch_size, stages)
+        if max(halves) == max(stages):
+            return
+        stages = halves
+        changed = _with_stages(request, stages)
+        if changed.ipus > system_ipus:
+            return
+        yield list(stages), changed
 
 
 def _with_stages(request: PlanRequest, stages: tuple[int, ...]) -> PlanRequest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ipu_runtime.plan.checkpoints import recomputed_segments
 from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost, System
 from ipu_runtime.plan.host_io import host_rate_gb_s, infeed_us, outfeed_us
 from ipu_runtime.plan.layer_costs import Cycles, infeed_op, sum_ops
@@ -21,11 +20,10 @@ from ipu_runtime.plan.replication import (
 )
 from ipu_runtime.plan.schedule import Recomputation
 from ipu_runtime.plan.schedules import fifo_depths
-from ipu_runtime.plan.shapes import LAYER_KINDS
 from ipu_runtime.plan.stage_costs import (
     StageSums,
     boundary_bytes,
-    sum_layers,
+    recomputed_forward,
     sum_stages,
 )
 from ipu_runtime.plan.step_time import (
@@ -207,22 +205,15 @@ class Replica:
         if self.pipelined:
             again = [stage.forward for stage in self.stages[:-1]]
             return (*again, Cycles())
-        model = self.request.model
-        segments = recomputed_segments(model)
-        layers = sum_layers(
-            model,
-            self.request.batch_size,
-            self.options.costing,
-            self.optimizer,
-            self.with_loss,
+        return (
+            recomputed_forward(
+                self.request.model,
+                self.request.batch_size,
+                self.options.costing,
+                self.optimizer,
+                self.with_loss,
+            ),
         )
-        total = Cycles()
-        for layer, own, segment in zip(
-            model.stage_layers, layers, segments, strict=True
-        ):
-            if segment < segments[-1] and not LAYER_KINDS[layer.kind].stateful:
-                total = total.plus(own.forward)
-        return (total,)
 
     def _offload_us(self) -> tuple[float, ...]:
         """Return the time of one transfer of each stage's stash to streaming memory."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from ipu_runtime.plan.checkpoints import recomputed_segments
 from ipu_runtime.plan.hardware import OptimizerCost
 from ipu_runtime.plan.layer_costs import Cycles, cost_layers, sum_ops
 from ipu_runtime.plan.model_spec import ModelSpec
 from ipu_runtime.plan.op_costs import Costing
+from ipu_runtime.plan.shapes import LAYER_KINDS
 from ipu_runtime.plan.tensors import LABEL_BYTES, find_tensors
 
 
@@ -84,6 +86,27 @@ def sum_stages(
         StageSums(total[0], total[1], total[2], total[3], tuple(sizes))
         for total, sizes in zip(sums, gradients, strict=True)
     )
+
+
+@functools.lru_cache(maxsize=512)
+def recomputed_forward(
+    model: ModelSpec,
+    batch: int,
+    cost: Costing,
+    optimizer: OptimizerCost,
+    with_loss: bool,
+) -> Cycles:
+    """Add up what a plain model computes twice: all but its last segment.
+
+    Layers that draw random numbers are not run again; their results are kept.
+    """
+    segments = recomputed_segments(model)
+    layers = sum_layers(model, batch, cost, optimizer, with_loss)
+    total = Cycles()
+    for layer, own, segment in zip(model.stage_layers, layers, segments, strict=True):
+        if segment < segments[-1] and not LAYER_KINDS[layer.kind].stateful:
+            total = total.plus(own.forward)
+    return total
 
 
 @functools.lru_cache(maxsize=1024)
