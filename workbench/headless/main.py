@@ -9,6 +9,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from workbench.core.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
 from workbench.core.record_files import RecordError
@@ -30,17 +31,21 @@ COMMANDS = {
 """Every command and the module with its `add_parser(subparsers)`."""
 
 
+class OpenApp(Protocol):
+    """Starts the terminal app; given by whoever knows both it and the commands."""
+
+    def __call__(self, *, theme: str | None, ascii_only: bool) -> int: ...
+
+
 def main(
-    argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+    arguments: Sequence[str], environment: Mapping[str, str], open_app: OpenApp
 ) -> int:
     """Run a command, or the app when there is none; return the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    environment = {} if environment is None else environment
     try:
         args = _parser(arguments).parse_args(arguments)
         args.environment = environment
         if args.command is None:
-            return _without_command(args)
+            return _without_command(args, open_app)
         code = int(args.run(args))
         sys.stdout.flush()
     except UsageError as error:
@@ -91,14 +96,11 @@ def _commands_to_load(arguments: Sequence[str]) -> list[str]:
     return [name for name in chosen if importlib.util.find_spec(COMMANDS[name])]
 
 
-def _without_command(args: argparse.Namespace) -> int:
+def _without_command(args: argparse.Namespace, open_app: OpenApp) -> int:
     if sys.stdin.isatty() and sys.stdout.isatty():
-        # Late, because no command needs Textual.
-        from workbench.ui.app import run_app
-
-        return int(run_app(theme=args.theme, ascii_only=args.ascii) or ExitCode.DONE)
+        return open_app(theme=args.theme, ascii_only=args.ascii)
     say(
         "this is not a terminal, so the app cannot open: running "
         f"{DEFAULT_HEADLESS_PRESET} headless instead"
     )
-    return main(["run", DEFAULT_HEADLESS_PRESET], args.environment)
+    return main(["run", DEFAULT_HEADLESS_PRESET], args.environment, open_app)

@@ -39,6 +39,8 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
     observer = RunObserver(context)
     reporter = _Reporter(observer, spec)
     for epoch in range(context.first_epoch, spec.train.epochs + 1):
+        if observer.should_stop():
+            return
         logs = _train_epoch(model, spec, data, epoch, observer, reporter)
         if reporter.stopped:
             return

@@ -1,0 +1,95 @@
+"""What must not be loaded: TensorFlow takes seconds, Textual needs a terminal."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import workbench.core
+import workbench.headless
+
+pytestmark = pytest.mark.slow
+
+HEAVY = ("tensorflow", "keras", "h5py")
+_BACKENDS = "workbench.core.backends."
+
+
+def _modules(package: object, prefix: str) -> list[str]:
+    found = pkgutil.walk_packages(package.__path__, prefix)  # type: ignore[attr-defined]
+    return sorted(item.name for item in found if not item.name.startswith(_BACKENDS))
+
+
+def _loaded(code: str, home: Path, *names: str) -> set[str]:
+    """Return which of the named packages a fresh process has loaded after the code."""
+    listing = f"\nimport sys as _s\n_n = {names!r}\n"
+    listing += "print('LOADED', *[n for n in _n if n in _s.modules], file=_s.stderr)"
+    process = subprocess.run(
+        [sys.executable, "-c", code + listing],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "IPU_WORKBENCH_HOME": str(home)},
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    return set(process.stderr.splitlines()[-1].split()[1:])
+
+
+def _command(*arguments: str) -> str:
+    return (
+        "import sys\n"
+        f"sys.argv = ['ipu-workbench', *{list(arguments)!r}]\n"
+        "from workbench.__main__ import main\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as left:\n"
+        "    assert not left.code, left.code\n"
+    )
+
+
+def test_the_app_loads_no_tensorflow(tmp_path: Path) -> None:
+    assert _loaded("import workbench.ui.app", tmp_path, *HEAVY) == set()
+
+
+def test_the_plan_loads_neither_tensorflow_nor_textual(tmp_path: Path) -> None:
+    code = (
+        "import importlib, pkgutil, ipu_runtime.plan as p\n"
+        "for m in pkgutil.walk_packages(p.__path__, 'ipu_runtime.plan.'):\n"
+        "    importlib.import_module(m.name)\n"
+        "import ipu_runtime.config"
+    )
+    assert _loaded(code, tmp_path, *HEAVY, "textual") == set()
+
+
+def test_core_and_commands_load_neither_tensorflow_nor_textual(tmp_path: Path) -> None:
+    modules = [
+        *_modules(workbench.core, "workbench.core."),
+        *_modules(workbench.headless, "workbench.headless."),
+    ]
+    code = "import importlib\nfor m in " + repr(modules) + ":\n    importlib."
+    assert _loaded(f"{code}import_module(m)", tmp_path, *HEAVY, "textual") == set()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("presets", "list"),
+        ("presets", "show", "mnist-ipu"),
+        ("presets", "validate", "mnist-ipu-pipelined"),
+        ("plan", "mnist-ipu-pipelined"),
+        ("balance", "mnist-ipu-pipelined", "--stages", "2"),
+        ("runs", "list"),
+        ("run", "--help"),
+    ],
+    ids=" ".join,
+)
+def test_command_loads_neither_tensorflow_nor_textual(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert _loaded(_command(*arguments), tmp_path, *HEAVY, "textual") == set()
