@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
 
-_FLAGS = [
+_FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -37,7 +37,7 @@ _FLAGS = [
     "--disable-sync",
     "--hide-scrollbars",
     "--window-size=900,3000",
-]
+)
 Browser = Callable[..., subprocess.CompletedProcess[str]]
 
 
