@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from ipu_runtime.datasets.packaged import ARRAY_NAMES, read_arrays
+
 Arrays = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-_ARRAY_NAMES = ("x_train", "y_train", "x_test", "y_test")
 _CONNECT_TIMEOUT_S = 2.0
 
 
@@ -68,10 +68,10 @@ def _read(file: Path) -> Arrays | None:
     if not file.is_file():
         return None
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            x_train, y_train, x_test, y_test = (arrays[name] for name in _ARRAY_NAMES)
-    except (OSError, ValueError, KeyError, BadZipFile):
+        arrays = read_arrays(file)
+    except ValueError:
         return None
+    x_train, y_train, x_test, y_test = (arrays[name] for name in ARRAY_NAMES)
     return (x_train, y_train), (x_test, y_test)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
-import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -92,8 +91,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
 def _commands_to_load(arguments: Sequence[str]) -> list[str]:
     """Load one command's module where one is named: the start must be quick."""
     first = arguments[0] if arguments else ""
-    chosen = [first] if first in COMMANDS else list(COMMANDS)
-    return [name for name in chosen if importlib.util.find_spec(COMMANDS[name])]
+    return [first] if first in COMMANDS else list(COMMANDS)
 
 
 def _without_command(args: argparse.Namespace, open_app: OpenApp) -> int:

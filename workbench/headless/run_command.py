@@ -79,8 +79,13 @@ def run(args: argparse.Namespace) -> int:
         def emit(event: Event) -> None:
             if isinstance(event, RunStarted):
                 native_log.lead_to(runs_directory() / event.run_id / "run.log")
-            for sink in sinks:
-                sink(event)
+            for sink in tuple(sinks):
+                try:
+                    sink(event)
+                except BrokenPipeError:
+                    # Nobody reads any more, so the run stops and keeps its record.
+                    sinks.remove(sink)
+                    control.stop.set()
 
         status = run_experiment(spec, control, emit, preset=preset, resume=run_id)
     return _EXIT_CODES[status]
