@@ -228,4 +228,5 @@ def _try(choices: list[int], value: int) -> str:
 
 
 def _listed(numbers: list[int]) -> str:
-    return " or ".join(str(number) for number in numbers)
+    *first, last = (str(number) for number in numbers)
+    return f"{', '.join(first)} or {last}" if first else last

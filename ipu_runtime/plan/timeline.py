@@ -98,7 +98,8 @@ class Timeline:
     def intervals(self, ipu: int) -> list[Interval]:
         """Return the tasks of one IPU in time."""
         chosen = np.flatnonzero(self.tasks.ipu == ipu)
-        chosen = chosen[np.argsort(self.start_us[chosen], kind="stable")]
+        ends = self.start_us[chosen] + self.duration_us[chosen]
+        chosen = chosen[np.lexsort((ends, self.start_us[chosen]))]
         starts = self.start_us[chosen]
         return [
             Interval(start, end, stage, PHASES[phase], micro_batch, slot)

@@ -1,173 +1,166 @@
-"""Every kind of mistake in an experiment, alone and all at once."""
+"""What the device refuses, in the words and with the exceptions of the runtime."""
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ipu_runtime.plan.problem import Severity
-from workbench.core.preset_store import load_preset
-from workbench.core.validation import validate
+from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
+from ipu_runtime.plan.validation import check_request
 
+from .test_schedule_properties import dense_model
 
-def _tables(preset: str = "mnist-ipu") -> dict[str, Any]:
-    return copy.deepcopy(dict(load_preset(preset).tables))
-
-
-def _problems(tables: dict[str, Any]) -> dict[str, str]:
-    return {problem.where: str(problem) for problem in validate(tables)[1]}
-
-
-def test_five_different_mistakes_are_reported_at_once() -> None:
-    tables = _tables()
-    tables["data"]["batch_sise"] = 64  # unknown
-    tables["train"]["epochs"] = "three"  # wrong type
-    tables["train"]["learning_rate"] = -1.0  # out of range
-    del tables["experiment"]["title"]  # missing
-    tables["data"]["labels"] = "sparse"  # contradicts the loss
-    spec, problems = validate(tables, "my.toml")
-    assert spec is None
-    assert [str(problem) for problem in problems] == [
-        "my.toml: experiment.title: is missing; one line that says what the "
-        "experiment is",
-        "my.toml: data.batch_sise: unknown field, did you mean batch_size?",
-        "my.toml: train.learning_rate: -1.0 is out of range; valid: a number, at "
-        "least 0",
-        'my.toml: train.epochs: "three" is not a whole number; valid: a whole number '
-        "from 1 to 100000",
-        "my.toml: train.loss: categorical_crossentropy needs categorical labels, but "
-        "data.labels is sparse; use sparse_categorical_crossentropy, or data.labels = "
-        "categorical",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("section", "changes", "where", "says"),
-    [
-        ("train", {"epochs": True}, "train.epochs", "true is not a whole number"),
-        ("train", {"learning_rate": "a"}, "train.learning_rate", "not a number"),
-        ("train", {"learning_rate": float("nan")}, "train.learning_rate", "nan"),
-        ("data", {"preparation": "trimm"}, "data.preparation", "did you mean trim?"),
-        ("data", {"dataset": "minst"}, "data.dataset", "neither a known data set"),
-        ("data", {"train_samples": 60001}, "data.train_samples", "60000"),
-        ("data", {"train_samples": 63}, "data.train_samples", "no batch of 64"),
-        ("data", {"preparation": "none"}, "data.preparation", "partial batch"),
-        ("data", {"preparation": "repeat"}, "train.steps_per_epoch", "no end"),
-        ("train", {"steps_per_epoch": 938}, "train.steps_per_epoch", "937"),
-        ("train", {"test_only": True}, "train.test_only", "ipu_estimator"),
-        ("execution", {"api": "ipu_pipeline_estimator"}, "pipeline.stages", "stage"),
-        ("execution", {"steps_per_execution": 0}, "execution.steps_per_execution", "1"),
-        (
-            "execution",
-            {"steps_per_execution": "all"},
-            "execution.steps_per_execution",
-            '"epoch"',
-        ),
-        ("pipeline", {"stages": [0, -1]}, "pipeline.stages", "out of range"),
-        ("ipu", {"auto_select_ipus": "two"}, "ipu.auto_select_ipus", "whole number"),
-        ("ipu", {"select_ipus": [1]}, "ipu", "Only one"),
-        ("ipu", {"io_tiles": {"num_io_tile": 1}}, "ipu.io_tiles.num_io_tile", "tiles?"),
-        ("ipu", {"io_tiles": 3}, "ipu.io_tiles", "group of fields"),
-        ("ipu", {"num_io_tiles": 3}, "ipu.num_io_tiles", "io_tiles.num_io_tiles"),
-        ("ipu", {"selection_order": "SNAK"}, "ipu.selection_order", "SNAKE"),
-        (
-            "ipu",
-            {"convolutions.poplar_options": {"a": 1}},
-            "ipu.convolutions.poplar_options",
-            "table of texts",
-        ),
-        ("experiment", {"figures": [{"loss": 1}]}, "experiment.figures[0].epoch", "is"),
-        ("experiment", {"figures": 3}, "experiment.figures", "[[experiment.figures]]"),
-        ("experiment", {"seed": 2**31}, "experiment.seed", "out of range"),
-    ],
+CHAIN = dense_model([(-1,), (0,), (1,), (2,)])
+SKIP = dense_model([(-1,), (0,), (0, 1), (2,)])
+PLAIN = PlanRequest(CHAIN, batch_size=4, batches=96, steps_per_execution=24)
+PIPED = replace(
+    PLAIN,
+    ipus=2,
+    gradient_accumulation=8,
+    pipeline=PipelineRequest((0, 0, 1, 1)),
 )
-def test_a_single_mistake(
-    section: str, changes: dict[str, Any], where: str, says: str
-) -> None:
-    tables = _tables()
-    tables.setdefault(section, {}).update(changes)
-    assert validate(tables)[0] is None
-    problems = _problems(tables)
-    assert list(problems) == [where]
-    assert says in problems[where]
 
 
-@pytest.mark.parametrize(
-    ("preset", "api", "where"),
-    [
-        ("mnist-ipu-pipelined", "ipu_estimator", "execution.api"),
-        ("mnist-padded", "ipu_estimator", "data.preparation"),
-    ],
-)
-def test_estimator_rules(preset: str, api: str, where: str) -> None:
-    tables = _tables(preset)
-    tables["execution"]["api"] = api
-    assert list(_problems(tables)) == [where]
+def problems_of(request: PlanRequest, **changes: Any) -> list[Problem]:
+    return list(check_request(replace(request, **changes)))
 
 
-def test_cpu_has_neither_pipeline_nor_accumulation() -> None:
-    tables = _tables("mnist-ipu-pipelined")
-    tables["execution"]["api"] = "cpu"
-    assert list(_problems(tables)) == [
-        "pipeline.stages",
-        "execution.gradient_accumulation",
-    ]
+def only(problems: list[Problem]) -> Problem:
+    assert len(problems) == 1, [str(problem) for problem in problems]
+    return problems[0]
 
 
-def test_unknown_section_and_section_that_is_no_table() -> None:
-    tables = _tables()
-    tables["trian"] = tables.pop("train")
-    tables["pipeline"] = 3
-    problems = _problems(tables)
-    assert problems["trian"] == "trian: unknown section, did you mean train?"
-    assert problems["pipeline"].startswith("pipeline: must be a table")
-    assert len(problems) == 2
+@pytest.mark.parametrize("request_", [PLAIN, PIPED])
+def test_valid_requests_have_no_problems(request_: PlanRequest) -> None:
+    assert check_request(request_) == ()
 
 
-def test_a_misspelt_field_causes_no_second_complaint_about_its_default() -> None:
-    tables = _tables("mnist-dense")
-    tables["data"]["preparations"] = tables["data"].pop("preparation")
-    assert list(_problems(tables)) == ["data.preparations"]
+def test_count_of_micro_batches_follows_the_overlap() -> None:
+    problem = only(problems_of(PIPED, gradient_accumulation=6))
+    assert problem.where == "execution.gradient_accumulation"
+    assert problem.exception == "FailedPreconditionError"
+    assert "try 4 or 8" in problem.hint
+    assert problem.suggestion == 8
 
 
-def test_model_that_does_not_suit_the_data() -> None:
-    tables = _tables()
-    tables["model"]["layers"][0]["shape"] = [32, 32, 3]
-    tables["model"]["layers"][-1]["units"] = 9
-    problems = _problems(tables)
-    assert "28x28x1" in problems["model.layers[0].shape"]
-    assert "10 classes" in problems["model.layers"]
+def test_io_tiles_ask_for_two_more_and_no_multiple() -> None:
+    tiles = {"io_tiles.num_io_tiles": 32}
+    assert problems_of(PIPED, gradient_accumulation=6, config=tiles) == []
+    problem = only(problems_of(PIPED, gradient_accumulation=4, config=tiles))
+    assert problem.suggestion == 6
 
 
-def test_missing_layers() -> None:
-    tables = _tables()
-    del tables["model"]
-    assert _problems(tables)["model.layers"].startswith("model.layers: is missing")
+def test_evaluation_counts_steps_per_execution() -> None:
+    problem = problems_of(PIPED, training=False, steps_per_execution=3)[0]
+    assert problem.where == "execution.steps_per_execution"
+    assert problem.exception == "FailedPreconditionError"
 
 
-def test_ipu_fields_may_be_nested_or_dotted() -> None:
-    nested, dotted = _tables(), _tables()
-    nested["ipu"]["io_tiles"] = {"num_io_tiles": 32}
-    dotted["ipu"]["io_tiles.num_io_tiles"] = 32
-    assert validate(nested)[0] == validate(dotted)[0] is not None
+def test_steps_per_execution_must_hold_whole_updates() -> None:
+    problem = only(problems_of(PLAIN, gradient_accumulation=7, steps_per_execution=96))
+    assert problem.exception == "RuntimeError"
+    assert problem.where == "execution.steps_per_execution"
 
 
-def test_warnings_leave_a_valid_experiment() -> None:
-    tables = _tables()
-    tables["ipu"]["optimizations"] = {"enable_fast_math": True}
-    tables["execution"]["model_dir"] = "somewhere"
-    spec, problems = validate(tables)
-    assert spec is not None
-    assert spec.ipu["optimizations.enable_fast_math"] is True
-    assert [problem.severity for problem in problems] == [Severity.WARNING] * 2
+def test_steps_per_execution_must_divide_the_epoch() -> None:
+    problem = only(problems_of(PIPED, steps_per_execution=40))
+    assert problem.exception == "ValueError"
+    assert problem.suggestion == 32
+    assert "24, 32 or 48" in problem.hint
 
 
-@pytest.mark.parametrize(
-    "garbage", [{}, {"model": 3}, {"model": {"layers": [3]}}, {"experiment": []}]
-)
-def test_garbage_gives_problems_not_exceptions(garbage: dict[str, Any]) -> None:
-    spec, problems = validate(garbage)
-    assert spec is None
-    assert problems
+def test_too_many_steps_per_execution_are_lowered() -> None:
+    problem = only(problems_of(PLAIN, steps_per_execution=400))
+    assert problem.severity is Severity.WARNING
+    assert problem.suggestion == 96
+
+
+def test_lowered_steps_are_checked_again() -> None:
+    found = problems_of(
+        PLAIN, batches=90, steps_per_execution=400, gradient_accumulation=4
+    )
+    assert [p.exception for p in found] == ["", "RuntimeError"]
+
+
+def test_layers_must_follow_the_data() -> None:
+    cut = PipelineRequest((0, 1, 0, 1))
+    assert "l2" in problems_of(PIPED, pipeline=cut)[0].problem
+    found = problems_of(PIPED, pipeline=PipelineRequest((1, 0, 1, 1)), model=SKIP)
+    assert "l1 in stage 0 needs l0" in found[0].problem
+    assert found[0].exception == "ValueError"
+
+
+def test_a_skip_over_several_stages_is_fine() -> None:
+    model = dense_model([(-1,), (0,), (1,), (0, 2)])
+    found = problems_of(
+        PIPED, model=model, pipeline=PipelineRequest((0, 1, 2, 3)), ipus=4
+    )
+    assert found == []
+
+
+def test_an_empty_stage_is_a_runtime_error() -> None:
+    cut = PipelineRequest((0, 0, 2, 2))
+    found = problems_of(PIPED, model=SKIP, pipeline=cut, ipus=4)
+    stages = [p for p in found if p.where == "pipeline.stages"]
+    assert only(stages).exception == "RuntimeError"
+    assert stages[0].suggestion == (0, 0, 1, 1)
+
+
+def test_one_stage_is_no_pipeline() -> None:
+    problem = only(problems_of(PIPED, pipeline=PipelineRequest((0, 0, 0, 0))))
+    assert "at least two" in problem.problem
+    assert problem.suggestion == (0, 0, 1, 1)
+
+
+def test_too_few_ipus_name_the_power_of_two() -> None:
+    cut = PipelineRequest((0, 1, 2, 2))
+    problem = problems_of(PIPED, pipeline=cut, gradient_accumulation=6)[0]
+    assert problem.where == "ipu.auto_select_ipus"
+    assert problem.suggestion == 4
+
+
+def test_idle_ipus_are_a_warning() -> None:
+    cut = PipelineRequest((0, 1, 2, 2))
+    found = problems_of(PIPED, pipeline=cut, gradient_accumulation=6, ipus=4)
+    assert only(found).severity is Severity.WARNING
+
+
+def test_odd_numbers_of_ipus_do_not_exist() -> None:
+    problem = problems_of(PLAIN, ipus=3)[0]
+    assert "2 or 4" in problem.hint
+    assert problem.suggestion == 4
+
+
+def test_more_ipus_than_the_system_has() -> None:
+    assert problems_of(PLAIN, ipus=8)[0].suggestion == 4
+
+
+def test_interleaved_training_needs_an_ipu_for_each_stage() -> None:
+    cut = PipelineRequest((0, 0, 1, 1), ScheduleKind.INTERLEAVED, device_mapping=(0, 0))
+    problem = problems_of(PIPED, pipeline=cut)[0]
+    assert problem.exception == "NotImplementedError"
+    assert problems_of(PIPED, pipeline=cut, training=False) == []
+
+
+def test_recomputation_must_suit_the_schedule() -> None:
+    cut = PipelineRequest(
+        (0, 0, 1, 1), ScheduleKind.SEQUENTIAL, Recomputation.THEN_BACKPROPAGATE
+    )
+    problem = only(problems_of(PIPED, pipeline=cut))
+    assert problem.exception == "UnimplementedError"
+    assert problem.suggestion == "Auto"
+
+
+def test_batches_that_replicas_cannot_share_are_dropped() -> None:
+    found = problems_of(PLAIN, ipus=4, batches=97)
+    assert "1 of 97" in only(found).problem
+
+
+def test_unknown_system_lists_the_known_ones() -> None:
+    problem = problems_of(PLAIN, system="M200")[0]
+    assert problem.where == "execution.system"
+    assert problem.suggestion == "M2000"
