@@ -72,15 +72,15 @@ _CHART, _COMP, _REPORT = Scope.CHART, Scope.COMPARE, Scope.REPORT
 _SCRIPT, _SCHED = Scope.SCRIPT, Scope.SCHEDULES
 
 ACTIONS: tuple[ActionSpec, ...] = (
-    _a(_APP, "run.start", "f5,ctrl+r", "Run", "Start this experiment, or queue it behind the run that is live", "run", "F5", True),
+    _a(_APP, "run.start", "f5,ctrl+r", "Start the run", "Start this experiment, or queue it behind the run that is live", "run", "F5", True),
     _a(_APP, "app.help_here", "f1,question_mark", "Help", "What this area shows and which keys it has", "help", "?"),
-    _a(_APP, "area.start", "f2,1", "Presets and runs", "Pick a preset or a run", "", "1"),
-    _a(_APP, "area.configure", "f3,2", "Configure", "Change the fields of the experiment", "", "2"),
-    _a(_APP, "area.stages", "f7,3", "Stages", "Cut the model into pipeline stages", "", "3"),
-    _a(_APP, "area.run", "f4,4", "Run", "Watch a run", "", "4"),
-    _a(_APP, "area.compare", "f6,5", "Compare", "Compare the marked runs", "", "5"),
-    _a(_APP, "area.report", "f8,6", "Report", "Where the modelled time and memory go", "", "6"),
-    _a(_APP, "area.script", "f9,7", "Script", "The experiment as Python for the real API", "", "7"),
+    _a(_APP, "area.start", "f2,1", "Show presets and runs", "Pick a preset or a run", "", "1"),
+    _a(_APP, "area.configure", "f3,2", "Show Configure", "Change the fields of the experiment", "", "2"),
+    _a(_APP, "area.stages", "f7,3", "Show Stages", "Cut the model into pipeline stages", "", "3"),
+    _a(_APP, "area.run", "f4,4", "Show Run", "Watch a run", "", "4"),
+    _a(_APP, "area.compare", "f6,5", "Show Compare", "Compare the marked runs", "", "5"),
+    _a(_APP, "area.report", "f8,6", "Show Report", "Where the modelled time and memory go", "", "6"),
+    _a(_APP, "area.script", "f9,7", "Show Script", "The experiment as Python for the real API", "", "7"),
     _a(_APP, "run.stop", "s", "Stop the run", "Stop at the next piece of work and keep what is done; asks first"),
     _a(_APP, "run.pause", "p", "Pause or go on", "Let the live run wait, or go on"),
     _a(_APP, "edit.undo", "u", "Undo", "Take back the last change of the experiment"),
@@ -182,7 +182,12 @@ def bindings_for(*scopes: Scope) -> list[Binding]:
 def footer_actions(*scopes: Scope) -> list[ActionSpec]:
     """Return the few actions that the footer shows, the area's own first."""
     own = [spec for spec in actions_in(*scopes) if spec.footer]
-    everywhere = [spec for spec in actions_in(Scope.APP) if spec.footer]
+    taken = {key for spec in actions_in(*scopes) for key in spec.keys.split(",")}
+    everywhere = [
+        spec
+        for spec in actions_in(Scope.APP)
+        if spec.footer and not taken.intersection(spec.keys.split(","))
+    ]
     return (own[: FOOTER_KEYS - 3] + everywhere)[:FOOTER_KEYS]
 
 

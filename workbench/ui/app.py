@@ -152,12 +152,13 @@ class WorkbenchApp(RunActions):
 
     async def show_area(self, name: str) -> None:
         """Show an area, built now if it was never shown."""
-        self.area.display = False
-        self.area_name = name
         if name not in self._areas:
-            self._areas[name] = build_area(name)
-            await self.query_one("#main").mount(self._areas[name])
-        self.area = self._areas[name]
+            area = build_area(name)
+            area.display = False
+            self._areas[name] = area
+            await self.query_one("#main").mount(area)
+        self.area.display = False
+        self.area_name, self.area = name, self._areas[name]
         self.area.display = True
         self.query_one(Sidebar).set_class(name != "start", "-aside")
         target = self.area.focus_target() or self.query_one(Sidebar).presets
@@ -182,8 +183,7 @@ class WorkbenchApp(RunActions):
 
     def _show_footer(self) -> None:
         actions = footer_actions(*self.area.footer_scopes)
-        keymap = dict(self.options.settings.keys)
-        self.query_one(FooterBar).show_actions(actions, keymap)
+        self.query_one(FooterBar).show_actions(actions, self.options.settings.keys)
 
     def on_descendant_focus(self) -> None:
         """Keys depend on what has the focus."""

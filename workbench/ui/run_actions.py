@@ -15,6 +15,7 @@ from workbench.core.run_monitor import RunMonitor
 from workbench.core.run_store import StoredRun, list_runs
 from workbench.core.tables import spec_to_tables
 from workbench.core.validation import validate
+from workbench.ui.content.pieces import plural
 from workbench.ui.experiment_actions import ExperimentActions
 from workbench.ui.run_board import LiveRun, RunBoard
 from workbench.ui.widgets.run_list import RunEntry
@@ -177,7 +178,7 @@ class RunActions(ExperimentActions):
             self.marked.remove(key)
         else:
             self.marked.append(key)
-        self.say(f"{len(self.marked)} runs marked, 5 compares them")
+        self.say(f"{plural(len(self.marked), 'run')} marked, 5 compares them")
         self.show_runs()
 
     @on(Sidebar.RunResumed)

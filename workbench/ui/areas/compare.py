@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -51,9 +51,9 @@ class CompareArea(Area):
         self._best = True
         self._metric = 0
 
-    def on_resize(self) -> None:
-        """Columns follow the width."""
-        self.call_after_refresh(self.refresh_area)
+    @on(RowList.Resized)
+    def _resized(self) -> None:
+        self.refresh_area()
 
     def focus_target(self) -> Widget:
         """The chart has most keys."""

@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ipu_runtime.plan.field import Affects, Field, Kind
+from ipu_runtime.plan.problem import Problem
 from workbench.core.draft import Draft, draft_fields, value_text
 from workbench.core.field_values import describe_valid
 from workbench.ui.actions import Scope, bindings_for
@@ -31,6 +32,7 @@ from workbench.ui.content.plan_summary import plan_line, plan_summary
 from workbench.ui.widgets.field_editor import FieldEditor
 from workbench.ui.widgets.field_form import FieldForm
 from workbench.ui.widgets.filter_line import FilterLine
+from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.row_list import RowList
 
 _CHOICES_BY_SPACE = (Kind.BOOL, Kind.CHOICE)
@@ -54,9 +56,9 @@ class ConfigureArea(Area):
                 )
                 yield FieldForm(id="form")
                 yield FieldEditor(id="editor")
-                yield Static(id="field-help")
+                yield FlowText(id="field-help")
             with VerticalScroll(id="plan-scroll", classes="panel", can_focus=False):
-                yield Static(id="plan")
+                yield FlowText(id="plan")
         yield Static(id="plan-line")
 
     def on_mount(self) -> None:
@@ -64,9 +66,9 @@ class ConfigureArea(Area):
         self.query_one("#plan-scroll").border_title = "What this would do (modelled)"
         self.query_one(FieldForm).cursor_key = "data.batch_size"
 
-    def on_resize(self) -> None:
-        """Lines are broken for the new width."""
-        self.call_after_refresh(self.refresh_area)
+    @on(RowList.Resized)
+    def _resized(self) -> None:
+        self.query_one(FieldForm).show_draft(self.draft)
 
     def focus_target(self) -> Widget:
         """The form gets the focus."""
@@ -82,16 +84,14 @@ class ConfigureArea(Area):
         panel.border_title = "Fields"
         panel.border_subtitle = switch
         self._show_help()
-        width = self.query_one("#plan-scroll").content_size.width - 1
-        if width > 10:
-            self.query_one("#plan", Static).update(plan_summary(draft, width))
+        self.query_one("#plan", FlowText).show(lambda width: plan_summary(draft, width))
         self.query_one("#plan-line", Static).update(plan_line(draft))
 
     def _show_help(self) -> None:
         form = self.query_one(FieldForm)
-        panel = self.query_one("#field-help", Static)
-        width = max(20, panel.content_size.width)
-        panel.update(_help(self.draft, form.path, width))
+        draft, path = self.draft, form.path
+        panel = self.query_one("#field-help", FlowText)
+        panel.show(lambda width: _help(draft, path, width))
 
     @on(RowList.Highlighted, "#form")
     def _moved(self, event: RowList.Highlighted) -> None:
@@ -132,16 +132,10 @@ class ConfigureArea(Area):
         editor = self.query_one(FieldEditor)
         if not editor.has_class("-open"):
             return
-        width = self.query_one("#field-help").content_size.width
         problem = self.draft.trial(editor.path, event.value)
         field = draft_fields()[editor.path]
-        rows = (
-            [line((row, BAD)) for row in wrapped(str(problem), width)]
-            if problem
-            else [line(("valid", GOOD), (f"   {describe_valid(field)}", MUTED))]
-        )
-        rows.append(line(("enter takes it, esc leaves it as it was", MUTED)))
-        self.query_one("#field-help", Static).update(lines(*rows))
+        panel = self.query_one("#field-help", FlowText)
+        panel.show(lambda width: _typed_help(field, problem, width))
 
     @on(FieldEditor.Done)
     def _edited(self, event: FieldEditor.Done) -> None:
@@ -241,6 +235,15 @@ class ConfigureArea(Area):
     def _leave_filter(self, event: FilterLine.Closed) -> None:
         event.stop()
         self.query_one(FieldForm).focus()
+
+
+def _typed_help(field: Field, problem: Problem | None, width: int) -> Content:
+    rows = (
+        [line((row, BAD)) for row in wrapped(str(problem), width)]
+        if problem
+        else [line(("valid", GOOD), (f"   {describe_valid(field)}", MUTED))]
+    )
+    return lines(*rows, line(("enter takes it, esc leaves it as it was", MUTED)))
 
 
 def _help(draft: Draft, path: str, width: int) -> Content:

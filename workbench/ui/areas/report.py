@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from ipu_runtime.plan.plan import Plan
 from workbench.core.run_monitor import RunMonitor
@@ -23,6 +23,7 @@ from workbench.ui.content.report import (
     step_parts,
     tile_view,
 )
+from workbench.ui.widgets.flow_text import FlowText
 
 
 class ReportArea(Area):
@@ -35,18 +36,14 @@ class ReportArea(Area):
         """Build the two columns."""
         with Horizontal(classes="columns", id="report-columns"):
             with VerticalScroll(id="report-time", classes="panel", can_focus=True):
-                yield Static(id="report-time-text")
+                yield FlowText(id="report-time-text")
             with VerticalScroll(id="report-memory", classes="panel", can_focus=True):
-                yield Static(id="report-memory-text")
+                yield FlowText(id="report-memory-text")
 
     def on_mount(self) -> None:
         """Begin with the first IPU."""
         self._ipu = 0
         self.query_one("#report-time").border_title = "Time of a step (modelled)"
-
-    def on_resize(self) -> None:
-        """Bars follow the width."""
-        self.call_after_refresh(self.refresh_area)
 
     def focus_target(self) -> Widget:
         """The times scroll."""
@@ -62,29 +59,19 @@ class ReportArea(Area):
     def refresh_area(self) -> None:
         """Show the plan of the experiment."""
         plan = self.draft.plan
-        time_text = self.query_one("#report-time-text", Static)
-        memory_text = self.query_one("#report-memory-text", Static)
+        times = self.query_one("#report-time-text", FlowText)
+        memory = self.query_one("#report-memory-text", FlowText)
+        self.query_one("#report-memory").border_title = "Memory per IPU (modelled)"
         if plan is None or plan.step is None:
-            time_text.update(plan_line(self.draft))
-            memory_text.update("")
+            draft = self.draft
+            times.show(lambda width: plan_line(draft))
+            memory.show(lambda width: Content())
             return
-        width = self.query_one("#report-time").content_size.width - 1
-        rows = [
-            *step_parts(plan, width),
-            *measured_beside_modelled(plan, self._measured()),
-        ]
-        time_text.update(lines(*rows, *layer_times(plan, width)))
-        self._show_memory(plan, memory_text)
-
-    def _show_memory(self, plan: Plan, text: Static) -> None:
-        panel = self.query_one("#report-memory")
-        width = panel.content_size.width - 1
+        measured = self._measured()
         self._ipu = min(self._ipu, max(0, len(plan.memory) - 1))
-        panel.border_title = "Memory per IPU (modelled)"
-        rows = memory_table(plan, width)
-        if plan.memory:
-            rows += tile_view(plan.memory[self._ipu], len(plan.memory), width)
-        text.update(lines(*rows))
+        times.show(lambda width: _time_text(plan, measured, width))
+        ipu = self._ipu
+        memory.show(lambda width: _memory_text(plan, ipu, width))
 
     def _show_ipu(self, step: int) -> None:
         plan = self.draft.plan
@@ -99,3 +86,15 @@ class ReportArea(Area):
     def action_report_previous_ipu(self) -> None:
         """Show the tiles of the IPU before."""
         self._show_ipu(-1)
+
+
+def _time_text(plan: Plan, measured: RunMonitor | None, width: int) -> Content:
+    rows = [*step_parts(plan, width), *measured_beside_modelled(plan, measured)]
+    return lines(*rows, *layer_times(plan, width))
+
+
+def _memory_text(plan: Plan, ipu: int, width: int) -> Content:
+    rows = memory_table(plan, width)
+    if plan.memory:
+        rows += tile_view(plan.memory[ipu], len(plan.memory), width)
+    return lines(*rows)

@@ -11,6 +11,7 @@ from textual.containers import Grid, VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Static
 
+from workbench.core.quantities import microseconds
 from workbench.core.run_monitor import RunMonitor
 from workbench.core.series import Curve
 from workbench.core.validation import validate
@@ -57,7 +58,7 @@ class RunArea(Area):
                 id="chart-accuracy",
             )
             yield ChartView(
-                "step time",
+                "step",
                 log_y=True,
                 empty="measured and modelled step time grow here",
                 ascii_only=plain,
@@ -165,8 +166,8 @@ class RunArea(Area):
             in_ms = Curve(modelled.xs, tuple(y / 1000 for y in modelled.ys))
             chart.show_curves(
                 [
-                    NamedCurve("measured", series.curve("host_step_ms"), "ms"),
-                    NamedCurve("modelled", in_ms, "ms", variable="accent"),
+                    NamedCurve("measured", series.curve("host_step_ms"), _milliseconds),
+                    NamedCurve("modelled", in_ms, _milliseconds, "accent"),
                 ]
             )
 
@@ -212,3 +213,7 @@ class RunArea(Area):
         stored = self.workbench.stored_run(self._key)
         path = stored.directory / "run.log" if stored else None
         self.app.push_screen(LogScreen(monitor, path))
+
+
+def _milliseconds(value: float) -> str:
+    return microseconds(value * 1000)

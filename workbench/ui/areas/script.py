@@ -47,7 +47,11 @@ class ScriptArea(Area):
             return
         dark = self.app.current_theme.dark
         theme = "ansi_dark" if dark else "ansi_light"
-        static.update(Syntax(text, "python", theme=theme, background_color="default"))
+        static.update(
+            Syntax(
+                text, "python", theme=theme, background_color="default", word_wrap=True
+            )
+        )
 
     def _script(self) -> tuple[str, str]:
         spec = self.draft.spec

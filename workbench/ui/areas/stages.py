@@ -50,9 +50,9 @@ class StagesArea(Area):
             yield TimelineView(id="timeline")
         yield Static(id="stages-plan-line")
 
-    def on_resize(self) -> None:
-        """Columns follow the width."""
-        self.call_after_refresh(self.refresh_area)
+    @on(LayerTable.Resized)
+    def _resized(self) -> None:
+        self.refresh_area()
 
     def focus_target(self) -> Widget:
         """The layers get the focus."""

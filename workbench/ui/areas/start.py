@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from workbench.core.draft import Draft
 from workbench.core.quantities import microseconds
@@ -16,6 +15,7 @@ from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import HEADING, MUTED, line, lines, wrapped
 from workbench.ui.content.plan_summary import plan_summary
+from workbench.ui.widgets.flow_text import FlowText
 
 
 class StartArea(Area):
@@ -27,11 +27,11 @@ class StartArea(Area):
         """Build the two columns."""
         with Horizontal(classes="columns"):
             with VerticalScroll(id="about-scroll", classes="panel", can_focus=False):
-                yield Static(id="about")
+                yield FlowText(id="about")
             with VerticalScroll(
                 id="start-plan-scroll", classes="panel", can_focus=False
             ):
-                yield Static(id="start-plan")
+                yield FlowText(id="start-plan")
 
     def on_mount(self) -> None:
         """Name the panels."""
@@ -39,21 +39,14 @@ class StartArea(Area):
             "#start-plan-scroll"
         ).border_title = "What this would do (modelled)"
 
-    def on_resize(self) -> None:
-        """Lines are broken for the new width."""
-        self.call_after_refresh(self.refresh_area)
-
     def refresh_area(self) -> None:
         """Describe the current preset."""
         draft = self.draft
-        about_panel = self.query_one("#about-scroll")
-        about_panel.border_title = draft.preset.name
-        about = self.query_one("#about", Static)
-        about.update(_about(draft, about_panel.content_size.width - 2))
-        plan_panel = self.query_one("#start-plan-scroll")
-        plan = self.query_one("#start-plan", Static)
-        width = plan_panel.content_size.width - 2
-        plan.update(plan_summary(draft, width) if width > 10 else "")
+        self.query_one("#about-scroll").border_title = draft.preset.name
+        self.query_one("#about", FlowText).show(lambda width: _about(draft, width))
+        if self.workbench.plans_ready:
+            plan = self.query_one("#start-plan", FlowText)
+            plan.show(lambda width: plan_summary(draft, width))
 
 
 def _about(draft: Draft, width: int) -> Content:

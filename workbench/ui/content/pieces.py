@@ -44,6 +44,11 @@ def fit(text: str, width: int, right: bool = False) -> str:
     return text.rjust(width) if right else text.ljust(width)
 
 
+def plural(number: int, word: str) -> str:
+    """Return a number with its word: 1 replica, 2 replicas."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def wrapped(text: str, width: int) -> list[str]:
     """Return a text cut into lines at spaces."""
     import textwrap

@@ -28,6 +28,7 @@ from workbench.ui.content.pieces import (
     fit,
     line,
     lines,
+    plural,
     wrapped,
 )
 
@@ -60,9 +61,8 @@ def device_line(draft: Draft, plan: Plan) -> str:
     """Return what the experiment runs on, in a few words."""
     if draft.value("execution.api") == "cpu":
         return "CPU (modelled as if on one IPU)"
-    ipus = f"{plan.ipus} IPU" + ("s" if plan.ipus != 1 else "")
-    replicas = f"{plan.replicas} replica" + ("s" if plan.replicas != 1 else "")
-    words = [plan.request.system, ipus, replicas]
+    words = [plan.request.system, plural(plan.ipus, "IPU")]
+    words.append(plural(plan.replicas, "replica"))
     if plan.schedule is not None:
         words.append(f"{plan.schedule.stages} stages {plan.schedule.kind.value}")
     return " · ".join(words)
@@ -180,7 +180,7 @@ def memory_bars(
             )
         )
     if len(memory) > most:
-        rows.append(line((f"and {len(memory) - most} IPUs more", MUTED)))
+        rows.append(line((f"and {plural(len(memory) - most, 'IPU')} more", MUTED)))
     return rows
 
 
@@ -189,8 +189,7 @@ def problem_lines(draft: Draft, width: int) -> list[Content]:
     problems = draft.problems
     if not problems:
         return [line(("no problems", GOOD))]
-    words = "problem" if len(problems) == 1 else "problems"
-    rows = [line((f"{len(problems)} {words}", HEADING))]
+    rows = [line((plural(len(problems), "problem"), HEADING))]
     for item in problems:
         style = WARN if item.severity is Severity.WARNING else BAD
         text = f"{item.severity.value}: {item}"

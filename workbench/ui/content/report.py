@@ -17,6 +17,7 @@ from workbench.ui.content.pieces import (
     bar,
     fit,
     line,
+    plural,
 )
 from workbench.ui.content.plan_summary import time_parts
 
@@ -32,7 +33,7 @@ def step_parts(plan: Plan, width: int) -> list[Content]:
     total = microseconds(plan.step.total_us)
     rows.append(line((fit("step", 9), "bold"), f"{total:>{max(0, width - 9)}}"))
     per_batch = microseconds(plan.ipu_us_per_batch)
-    text = f"{per_batch} per batch of data over {plan.replicas} replicas"
+    text = f"{per_batch} per batch of data over {plural(plan.replicas, 'replica')}"
     return [*rows, line((text, MUTED)), line("")]
 
 
@@ -103,14 +104,16 @@ def memory_table(plan: Plan, width: int) -> list[Content]:
         parts.append((f"{share(fraction):>11}", GOOD if item.fits else BAD))
     rows.append(line(*parts))
     if len(plan.memory) > len(shown):
-        rows.append(line((f"and {len(plan.memory) - len(shown)} IPUs more", MUTED)))
+        rows.append(
+            line((f"and {plural(len(plan.memory) - len(shown), 'IPU')} more", MUTED))
+        )
     return [*rows, line("")]
 
 
 def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
     """Return the tiles of an IPU as shades, fullest first, and what the shades mean."""
     tiles = memory.tile_bytes
-    keys = "  ←→ changes the IPU" if count > 1 else ""
+    keys = "  ←→ other IPU" if count > 1 else ""
     rows = [line((f"tiles of IPU {memory.ipu}, fullest first", HEADING), (keys, MUTED))]
     if not tiles:
         return [*rows, line(("no tiles are modelled", MUTED))]

@@ -78,7 +78,7 @@ def verdict_lines(
 
 def epoch_table(monitor: RunMonitor, figures: Sequence[Figure], most: int) -> Content:
     """Return one row per epoch, the document's row below each."""
-    heading = f"{'epoch':<7}{'loss':>8}{'accuracy':>10}{'measured':>10}{'modelled':>10}"
+    heading = f"{'epoch':<8}{'loss':>7}{'accuracy':>9}{'measured':>9}{'modelled':>9}"
     rows = [line((heading, MUTED))]
     by_epoch = {item.epoch: item for item in figures}
     body: list[Content] = []
@@ -86,21 +86,21 @@ def epoch_table(monitor: RunMonitor, figures: Sequence[Figure], most: int) -> Co
         accuracy = "" if epoch.accuracy is None else f"{epoch.accuracy:.4f}"
         body.append(
             line(
-                f"{epoch.epoch:<7}{epoch.loss:>8.4f}{accuracy:>10}"
-                f"{microseconds(epoch.host_step_ms * 1000):>10}"
-                f"{microseconds(epoch.ipu_step_us):>10}"
+                f"{epoch.epoch:<8}{epoch.loss:>7.4f}{accuracy:>9}"
+                f"{microseconds(epoch.host_step_ms * 1000):>9}"
+                f"{microseconds(epoch.ipu_step_us):>9}"
             )
         )
         if epoch.epoch in by_epoch:
             body.append(_printed(by_epoch[epoch.epoch]))
     if not body:
-        body = [line(("the first row comes with the end of an epoch", MUTED))]
+        body = [line(("rows come with the end of an epoch", MUTED))]
         body += [_printed(item) for item in figures[:3]]
     rows += body[-max(1, most - 2) :]
     if monitor.evaluation is not None:
         test = monitor.evaluation
         accuracy = "" if test.accuracy is None else f"{test.accuracy:.4f}"
-        rows.append(line((f"{'test':<7}{test.loss:>8.4f}{accuracy:>10}", MARK)))
+        rows.append(line((f"{'test':<8}{test.loss:>7.4f}{accuracy:>9}", MARK)))
     return lines(*rows)
 
 
@@ -108,7 +108,7 @@ def _printed(item: Figure) -> Content:
     loss = "" if item.loss is None else f"{item.loss:.4f}"
     accuracy = "" if item.accuracy is None else f"{item.accuracy:.4f}"
     step = "" if item.step_us is None else microseconds(item.step_us)
-    return line((f"{'printed':<7}{loss:>8}{accuracy:>10}{step:>20}", MUTED))
+    return line((f"{'printed':<8}{loss:>7}{accuracy:>9}{step:>18}", MUTED))
 
 
 def log_lines(monitor: RunMonitor, most: int) -> Content:

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
-from workbench.ui.actions import Scope, actions_in, all_keys
-from workbench.ui.content.pieces import HEADING, MARK, MUTED, fit, line, lines
+from workbench.ui.actions import ActionSpec, Scope, actions_in, all_keys
+from workbench.ui.content.pieces import HEADING, MARK, MUTED, fit, line, lines, wrapped
 from workbench.ui.screens.reader import Reader
 
+_KEYS, _TITLE = 15, 26
+_REMAPPING = (
+    "ctrl+p finds every action by name. Other keys are set in the table [keys] of "
+    'settings.toml by the id of the action, for example run.start = "f8".'
+)
 _ABOUT = {
     Scope.START: "Pick a preset or a run. What the preset would do on an IPU is "
     "modelled from its file alone; nothing runs before F5.",
@@ -38,31 +43,31 @@ class HelpScreen(Reader):
     def __init__(
         self, scopes: tuple[Scope, ...], keymap: Mapping[str, str], reading: str = ""
     ) -> None:
-        super().__init__("Help", help_text(scopes, keymap, reading))
+        super().__init__(
+            "Help", lambda width: help_text(scopes, keymap, reading, width)
+        )
 
 
 def help_text(
-    scopes: tuple[Scope, ...], keymap: Mapping[str, str], reading: str = ""
+    scopes: tuple[Scope, ...], keymap: Mapping[str, str], reading: str, width: int
 ) -> Content:
     """Return the help for some scopes."""
-    rows: list[Content] = []
-    if reading:
-        rows += [line(reading), line("")]
+    rows: list[Content] = [line(row) for row in wrapped(reading, width) if reading]
+    rows += [line("")] if reading else []
     for scope in (*scopes, Scope.APP):
         rows.append(line((scope.value, HEADING)))
         if scope in _ABOUT:
-            rows.append(line(_ABOUT[scope]))
+            rows += [line(row) for row in wrapped(_ABOUT[scope], width)]
         for spec in actions_in(scope):
-            rows.append(
-                line(
-                    (fit(f"  {all_keys(spec, keymap)}", 18), MARK),
-                    fit(spec.title, 24),
-                    (spec.tooltip, MUTED),
-                )
-            )
+            rows += _action(spec, keymap, width)
         rows.append(line(""))
-    rows.append(
-        line(("ctrl+p finds every action by name. Keys are set in [keys] of ", MUTED),
-             ("settings.toml", ""), (" by id, for example run.start.", MUTED))
-    )  # fmt: skip
+    rows += [line((row, MUTED)) for row in wrapped(_REMAPPING, width)]
     return lines(*rows)
+
+
+def _action(spec: ActionSpec, keymap: Mapping[str, str], width: int) -> list[Content]:
+    text = wrapped(spec.tooltip, width - _KEYS - _TITLE - 1)
+    keys, title = fit(f"  {all_keys(spec, keymap)}", _KEYS), fit(spec.title, _TITLE)
+    first = line((keys, MARK), title, (text[0], MUTED))
+    indent = " " * (_KEYS + _TITLE)
+    return [first, *(line((indent + row, MUTED)) for row in text[1:])]

@@ -7,9 +7,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
+
+from workbench.ui.widgets.flow_text import Builder, FlowText
 
 
 class Reader(ModalScreen[None]):
@@ -19,16 +19,20 @@ class Reader(ModalScreen[None]):
         Binding("escape,q,f1,question_mark", "close", "Close", show=False)
     ]
 
-    def __init__(self, title: str, content: Content) -> None:
+    def __init__(self, title: str, builder: Builder) -> None:
         super().__init__()
-        self._title, self._content = title, content
+        self._title, self._builder = title, builder
 
     def compose(self) -> ComposeResult:
         """Build the box."""
         with VerticalScroll(classes="box reader") as box:
             box.border_title = self._title
             box.border_subtitle = "esc closes"
-            yield Static(self._content)
+            yield FlowText(id="reader-text")
+
+    def on_mount(self) -> None:
+        """Break the text for the box."""
+        self.query_one(FlowText).show(self._builder)
 
     def action_close(self) -> None:
         """Go back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual.content import Content
 from textual.style import Style
@@ -58,15 +58,33 @@ class TabBar(EdgedBar):
 
 
 class FooterBar(EdgedBar):
-    """At most six keys, those of the area first."""
+    """At most six keys, those of the area first; as many as there is room for."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._entries: list[Content] = []
 
     def show_actions(
-        self, actions: Sequence[ActionSpec], keymap: dict[str, str]
+        self, actions: Sequence[ActionSpec], keymap: Mapping[str, str]
     ) -> None:
         """Show some actions with their keys."""
-        parts: list[Part] = [" "]
-        for spec in actions:
-            text = line((keys_shown(spec, keymap), MARK), f" {spec.footer}")
-            parts += [text.stylize(_click(f"app.press_action('{spec.id}')")), "   "]
+        self._entries = [
+            line((keys_shown(spec, keymap), MARK), f" {spec.footer}   ").stylize(
+                _click(f"app.press_action('{spec.id}')")
+            )
+            for spec in actions
+        ]
+        self._fit()
+
+    def on_resize(self) -> None:
+        """Show as many keys as fit."""
+        self._fit()
+
+    def _fit(self) -> None:
         palette = line(("ctrl+p", MARK), " palette ")
-        self.show(line(*parts), palette.stylize(_click("app.command_palette")))
+        room = self.size.width - palette.cell_length - 1
+        left = line(" ")
+        for entry in self._entries:
+            if left.cell_length + entry.cell_length <= room:
+                left += entry
+        self.show(left, palette.stylize(_click("app.command_palette")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -28,7 +28,8 @@ class NamedCurve:
 
     name: str
     curve: Curve
-    unit: str = ""
+    show: Callable[[float], str] = figure
+    """How a value is written."""
     variable: str = "primary"
     """Theme variable of its colour, unless `colour` is given."""
     colour: Colour = None
@@ -159,9 +160,7 @@ class ChartView(Widget, can_focus=True):
         newest = []
         for item in self._curves:
             if item.curve.ys:
-                newest.append(
-                    f"{item.name} {figure(item.curve.ys[-1], item.unit)}".strip()
-                )
+                newest.append(f"{item.name} {item.show(item.curve.ys[-1])}".strip())
         view = [f"smoothed {self.smoothing:g}"] if self.smoothing else []
         view += [
             f"log {axis}" for axis, on in (("y", self.log_y), ("x", self.log_x)) if on
@@ -181,7 +180,7 @@ class ChartView(Widget, can_focus=True):
             if item.curve.xs:
                 place = min(bisect_left(item.curve.xs, x), len(item.curve.xs) - 1)
                 value = smooth(item.curve.ys, self.smoothing)[place]
-                parts.append(f"{item.name} {figure(value, item.unit)}".strip())
+                parts.append(f"{item.name} {item.show(value)}".strip())
         return f"epoch {x:.3f}: {', '.join(parts)}"
 
     def _changed(self) -> None:

@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 
 from ipu_runtime.plan.plan import LayerPlan, Plan
 from workbench.core.quantities import byte_size
 from workbench.ui.content.pieces import MARK, MUTED, fit, line
-from workbench.ui.widgets.row_list import Row, RowList
+from workbench.ui.widgets.row_list import Row, RowList, cursor_bindings
 
 _STAGE_STYLES = ("$primary", "$accent", "$success", "$secondary")
 
 
-class LayerTable(RowList):
+class LayerTable(RowList, inherit_bindings=False):
     """One line per layer, a rule where the model is cut."""
 
     # `k` compares schedules here, so it does not move the cursor.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "cursor(-1)", "Up", show=False),
-        Binding("down", "cursor(1)", "Down", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = cursor_bindings(letters=False)
 
     def show_plan(self, plan: Plan, locked: Collection[str], valid: bool) -> None:
         """Show the layers of a plan; muted while the experiment is wrong."""

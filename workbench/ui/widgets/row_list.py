@@ -25,7 +25,19 @@ class Row:
     key: str = ""
 
 
-class RowList(ScrollView, can_focus=True):
+def cursor_bindings(letters: bool = True) -> list[BindingType]:
+    """Return the keys that move the cursor; letters only where none means more."""
+    return [
+        Binding("up,k" if letters else "up", "cursor(-1)", "Up", show=False),
+        Binding("down,j" if letters else "down", "cursor(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "end(0)", "First", show=False),
+        Binding("end", "end(-1)", "Last", show=False),
+    ]
+
+
+class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     """Draws only the lines that are seen, so that long lists cost nothing."""
 
     DEFAULT_CSS = """
@@ -38,14 +50,7 @@ class RowList(ScrollView, can_focus=True):
     }
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--cursor"}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "cursor(-1)", "Up", show=False),
-        Binding("down,j", "cursor(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "end(0)", "First", show=False),
-        Binding("end", "end(-1)", "Last", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = cursor_bindings()
     cursor_key: reactive[str] = reactive("", init=False)
 
     class Highlighted(Message):
@@ -60,6 +65,9 @@ class RowList(ScrollView, can_focus=True):
         def control(self) -> RowList:
             """The list, for `on(...)`."""
             return self.row_list
+
+    class Resized(Message):
+        """Rows may have to be made for another width."""
 
     class Clicked(Message):
         """The row that has the cursor already was clicked once more."""
@@ -123,6 +131,7 @@ class RowList(ScrollView, can_focus=True):
         """Lines are as wide as the list."""
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
         self._show_cursor()
+        self.post_message(self.Resized())
 
     def action_cursor(self, step: int) -> None:
         """Move the cursor by some rows."""

@@ -74,8 +74,9 @@ class Sidebar(Vertical):
         self._entries, self._marked = entries, marked
         self.runs.show_runs(entries, marked, self._words)
 
-    def on_resize(self) -> None:
-        """Results stand at the right edge."""
+    @on(RowList.Resized)
+    def _resized(self, event: RowList.Resized) -> None:
+        event.stop()
         self.show_runs(self._entries, self._marked)
 
     async def action_list_filter(self) -> None:
