@@ -248,24 +248,23 @@ def _compile_function(spec: ExperimentSpec) -> str:
 
 
 def _train_function(spec: ExperimentSpec) -> str:
-    if spec.data.preparation == "pad":
-        given = "x[order], y[order], sample_weight=weight[order]"
-        unpack = "    x, y, weight = data"
-    else:
-        given, unpack = "x[order], y[order]", "    x, y = data"
+    names = ["x", "y", "weight"] if spec.data.preparation == "pad" else ["x", "y"]
     per_epoch = (
         "STEPS_PER_EPOCH * args.batch_size" if spec.train.steps_per_epoch else "len(x)"
     )
-    first, *others = [item.strip() for item in given.split(", ")]
+    listed = ", ".join(names)
+    gathered = [f"tf.gather({name}, order)" for name in names]
+    if len(gathered) > 2:
+        gathered[2] = f"sample_weight={gathered[2]}"
     return "\n".join(
         [
             "def train(model, data, args):",
-            unpack,
+            f"    {listed} = (tf.convert_to_tensor(values) for values in data)",
             "    losses = []",
             "    for epoch in range(args.epochs):",
             f"        order = epoch_indices(epoch, len(x), {per_epoch})",
             "        history = model.fit(",
-            *(f"            {item}," for item in (first, *others)),
+            *(f"            {argument}," for argument in gathered),
             "            batch_size=args.batch_size,",
             "            initial_epoch=epoch,",
             "            epochs=epoch + 1,",
@@ -291,10 +290,11 @@ def _main(spec: ExperimentSpec, *, sequential: bool) -> str:
         if spec.train.steps_per_epoch
         else "len(train_data[0]) // args.batch_size"
     )
+    test_data = "test_data" if spec.train.evaluate else "_"
     lines = [
         "def main():",
         "    args = parse_arguments()",
-        "    train_data, test_data = prepare_data(args)",
+        f"    train_data, {test_data} = prepare_data(args)",
         "    if args.use_ipu:",
         "        configure_ipus()",
         "        strategy = ipu.ipu_strategy.IPUStrategy()",
