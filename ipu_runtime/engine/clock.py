@@ -10,6 +10,7 @@ from keras.src import tree
 
 from ipu_runtime.engine.device import Device
 from ipu_runtime.engine.keras_reader import ReadModel
+from ipu_runtime.executable_cache import modelled_compile_s
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
@@ -22,16 +23,13 @@ class Clock:
     plan: Plan | None
     reason: str = ""
     """Why the program cannot be modelled; empty if it can."""
+    compile_s: float = 0.0
+    """Modelled time of compiling for the device, or loading; 0 if unknown."""
 
     @property
     def step_us(self) -> float:
         """Modelled time of one step on one replica; 0 if unknown."""
         return self.plan.ipu_step_us if self.plan else 0.0
-
-    @property
-    def compile_s(self) -> float:
-        """Modelled time of compiling for the device; 0 if unknown."""
-        return self.plan.compile_s if self.plan else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,8 @@ def start_clock(
         _check_room(plan)
     if plan.step is None:
         return Clock(None, "; ".join(str(problem) for problem in plan.problems))
-    return Clock(plan)
+    program = "train" if work.training else "run"
+    return Clock(plan, compile_s=modelled_compile_s(program, plan))
 
 
 def _check_room(plan: Plan) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ipu_runtime.device_state import current_state
 from ipu_runtime.engine_options import current_engine_options
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.event_trace import record_event
@@ -62,6 +63,11 @@ class ProgramReport:
         assert self.directory is not None
         text = json.dumps(content, indent=1, allow_nan=False, default=str)
         (self.directory / file).write_text(text + "\n", encoding="utf-8")
+
+
+def reports_wanted() -> bool:
+    """Tell whether anybody asked for reports or events."""
+    return current_engine_options().report or current_state().options.event_trace
 
 
 def report_program(name: str, plan: Plan | None, reason: str = "") -> ProgramReport:

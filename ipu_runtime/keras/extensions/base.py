@@ -17,6 +17,7 @@ from ipu_runtime.keras.extensions.options import (
     ReplicatedMetricReductionMethod,
 )
 from ipu_runtime.keras.extensions.run_checks import check_runnable
+from ipu_runtime.keras.extensions.run_report import report_run
 from ipu_runtime.keras.extensions.saving import (
     options_from_config,
     options_to_config,
@@ -134,7 +135,7 @@ class BaseExtension(StageAssignment):
         """Train on the emulated device; arguments and result as in Keras."""
         _drop_keras_two_arguments("fit", keras_two)
         self._prepare("fit", x, batch_size)
-        with self._on_device():
+        with self._running():
             return model_runner.fit(
                 self,
                 self._ipu_options,
@@ -172,7 +173,7 @@ class BaseExtension(StageAssignment):
         """Evaluate on the emulated device; arguments and result as in Keras."""
         _drop_keras_two_arguments("evaluate", keras_two)
         self._prepare("evaluate", x, batch_size)
-        with self._on_device():
+        with self._running():
             return model_runner.evaluate(
                 self,
                 self._ipu_options,
@@ -199,7 +200,7 @@ class BaseExtension(StageAssignment):
         """Predict on the emulated device; arguments and result as in Keras."""
         _drop_keras_two_arguments("predict", keras_two)
         self._prepare("predict", x, batch_size)
-        with self._on_device():
+        with self._running():
             return model_runner.predict(
                 self,
                 self._ipu_options,
@@ -272,7 +273,7 @@ class BaseExtension(StageAssignment):
         return device_for(state_of(self).strategy, self._ipu_options.shard_count)
 
     @contextmanager
-    def _on_device(self) -> Iterator[None]:
+    def _running(self) -> Iterator[None]:
         """Re-enter the strategy; the engine's own reading of data is on the host."""
         strategy = state_of(self).strategy
         with ExitStack() as entered:
@@ -280,6 +281,7 @@ class BaseExtension(StageAssignment):
                 entered.enter_context(strategy.scope())
             entered.enter_context(host_iterators())
             yield
+        report_run(self)
 
 
 def _drop_keras_two_arguments(method: str, arguments: Mapping[str, Any]) -> None:

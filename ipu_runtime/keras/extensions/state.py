@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu_runtime.keras.assignments import Assignment
 from ipu_runtime.keras.extensions.options import ModelOptions
+from ipu_runtime.reports.program_report import ProgramReport
 
 if TYPE_CHECKING:
     from ipu_runtime.ipu_strategy import IPUStrategyV1
@@ -27,6 +28,8 @@ class ExtensionState:
     """The traced layer calls of a subclassed model."""
     pending: list[Any] | None = None
     """A saved assignment that waits until a subclassed model is built."""
+    reports: dict[str, ProgramReport] = field(default_factory=dict)
+    """The report of the last program of each kind."""
 
 
 def state_of(model: Any) -> ExtensionState:
