@@ -6,7 +6,6 @@ import functools
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ def systems(path: str = "") -> tuple[System, ...]:
 @functools.lru_cache(maxsize=8)
 def load_table(path: str = "") -> HardwareTable:
     """Read the packaged table and merge the file at `path` into it."""
-    packaged = resources.files("ipu_runtime.plan").joinpath("hardware.toml")
+    packaged = Path(__file__).with_name("hardware.toml")
     merged = tomllib.loads(packaged.read_text(encoding="utf-8"))
     if path:
         try:

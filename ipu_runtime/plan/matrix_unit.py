@@ -208,12 +208,18 @@ def _quotient_splits(extent: int, most: int, even_too: bool) -> NDArray[np.int64
     """List the smallest split for every number of blocks that a tile can get."""
     parts = np.arange(1, min(extent, most) + 1)
     quotients = -(-extent // parts)
-    kept = np.unique(quotients, return_index=True)[1]
+    kept = _first_of_each(quotients)
     if even_too:
-        evens = np.flatnonzero(parts % 2 == 0)
-        even_kept = np.unique(quotients[evens], return_index=True)[1]
-        kept = np.union1d(kept, evens[even_kept])
-    return np.sort(parts[kept])
+        kept[1::2] |= _first_of_each(quotients[1::2])
+    return parts[kept]
+
+
+def _first_of_each(falling: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark where a falling sequence takes a new value."""
+    # Not np.unique: it loads masked arrays, which takes longer than a plan.
+    marks = np.ones(len(falling), dtype=bool)
+    marks[1:] = falling[1:] != falling[:-1]
+    return marks
 
 
 @functools.lru_cache(maxsize=4096)
