@@ -26,7 +26,7 @@ from workbench.core.script_export.parts import (
     stage_count,
     switch_lines,
 )
-from workbench.core.script_export.python_text import call, indented, literal
+from workbench.core.script_export.python_text import call, literal
 from workbench.core.topology import topology
 
 _IMPORTS = (
@@ -175,11 +175,11 @@ def _prepare_function(spec: ExperimentSpec) -> str:
 def _model_functions(spec: ExperimentSpec, *, sequential: bool) -> list[str]:
     layers = layers_of(spec)
     if sequential:
-        return ["\n".join(["def build_model():", *indented(sequential_lines(layers))])]
-    functions = ["\n".join(["def model_fn():", *indented(functional_lines(layers))])]
+        return ["\n".join(["def build_model():", *sequential_lines(layers)])]
+    functions = ["\n".join(["def model_fn():", *functional_lines(layers)])]
     if spec.pipeline.stages:
         lines = functional_lines(layers, spec.pipeline.stages)
-        functions.append("\n".join(["def model_fn_pipelined():", *indented(lines)]))
+        functions.append("\n".join(["def model_fn_pipelined():", *lines]))
     return functions
 
 

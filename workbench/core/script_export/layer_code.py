@@ -28,12 +28,12 @@ def is_chain(layers: Sequence[LayerSpec]) -> bool:
 
 
 def sequential_lines(layers: Sequence[LayerSpec]) -> list[str]:
-    """Return `keras.Sequential([...])` for a chain of layers."""
-    lines = ["return keras.Sequential(", "    ["]
-    lines += _input_call(layers[0], indent=8, after=",")
+    """Return the body of a function that builds a chain of layers."""
+    lines = ["    return keras.Sequential(", "        ["]
+    lines += _input_call(layers[0], indent=12, after=",")
     for layer in layers[1:]:
-        lines += _constructor(layer, indent=8, after=",")
-    return [*lines, "    ]", ")"]
+        lines += _constructor(layer, indent=12, after=",")
+    return [*lines, "        ]", "    )"]
 
 
 def functional_lines(
@@ -47,20 +47,20 @@ def functional_lines(
     lines: list[str] = []
     inputs = [layer for layer in layers if layer.kind == "Input"]
     for layer in inputs:
-        lines += _input_call(layer, before=f"{names[layer.name]} = ")
+        lines += _input_call(layer, indent=4, before=f"{names[layer.name]} = ")
     current = None
     index_of_stage = 0
     for layer in layers:
         if layer.kind == "Input":
             continue
-        statement = _statement(layer, names, indent=4 if stages else 0)
+        statement = _statement(layer, names, indent=8 if stages else 4)
         if stages and stages[index_of_stage] != current:
             current = stages[index_of_stage]
-            lines += ["", f"with ipu.keras.PipelineStage({current}):"]
+            lines += ["", f"    with ipu.keras.PipelineStage({current}):"]
         index_of_stage += 1
         lines += statement
     outputs = _outputs(layers)
-    lines += ["", f"return {_several(inputs, names)}, {_several(outputs, names)}"]
+    lines += ["", f"    return {_several(inputs, names)}, {_several(outputs, names)}"]
     return lines
 
 

@@ -56,11 +56,6 @@ def keywords(values: Mapping[str, Any]) -> list[str]:
     return [f"{name}={literal(value)}" for name, value in values.items()]
 
 
-def indented(lines: Sequence[str], by: int = 4) -> list[str]:
-    """Return lines moved to the right; empty ones stay empty."""
-    return [" " * by + line if line else line for line in lines]
-
-
 def _text(value: str) -> str:
     # JSON's escapes are Python's, and it quotes as a formatter does.
     quoted = json.dumps(value, ensure_ascii=False)
