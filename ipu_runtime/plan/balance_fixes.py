@@ -28,11 +28,12 @@ def smallest_excess(costs: IntervalCosts) -> float | None:
 
 def _try(text: str, request: BalanceRequest) -> Fix:
     costs = IntervalCosts.of(request)
-    best = search_cut(costs)[0]
-    if best is not None:
-        return Fix(text, True, 0.0, costs.candidate(best).step_time_us)
     excess = smallest_excess(costs)
-    return Fix(text, False, float("inf") if excess is None else excess)
+    if excess is None or excess > 0:
+        return Fix(text, False, float("inf") if excess is None else excess)
+    best = search_cut(costs)[0]
+    time = costs.candidate(best).step_time_us if best is not None else None
+    return Fix(text, True, 0.0, time)
 
 
 def _changes(request: BalanceRequest) -> list[tuple[str, BalanceRequest]]:

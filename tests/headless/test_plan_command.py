@@ -1,0 +1,209 @@
+"""`plan` and `balance` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.headless.main import main
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    code = main(arguments, {}, _no_app)
+    return code, capsys.readouterr()
+
+
+def _no_app(*, theme: str | None, ascii_only: bool) -> int:
+    raise AssertionError("a command opens no app")
+
+
+@pytest.mark.parametrize(
+    ("preset", "us"),
+    [("mnist-ipu", 3000), ("mnist-ipu-faster", 224), ("mnist-ipu-replicated", 135)],
+)
+def test_figures_of_the_tutorial_are_met(
+    capsys: pytest.CaptureFixture[str], preset: str, us: float
+) -> None:
+    code, output = printed(capsys, "plan", preset, "--json")
+    row = json.loads(output.out)
+    assert code == 0
+    assert row["event"] == "plan"
+    assert row["ipu_us_per_batch"] == pytest.approx(us, rel=0.1)
+    assert row["problems"] == []
+
+
+def test_json_of_a_pipeline_has_the_agreed_keys(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, output = printed(capsys, "plan", "mnist-ipu-pipelined", "--json")
+    (line,) = output.out.splitlines()
+    row = json.loads(line)
+    agreed = {
+        "event",
+        "replicas",
+        "ipus",
+        "ipu_step_us",
+        "ipu_us_per_batch",
+        "host_us_per_step",
+        "samples_per_second",
+        "bubble_fraction",
+        "stages",
+        "problems",
+    }
+    assert agreed <= row.keys()
+    assert [stage["index"] for stage in row["stages"]] == [0, 1]
+    assert {
+        "layers",
+        "forward_us",
+        "backward_us",
+        "memory_bytes",
+        "capacity_bytes",
+        "fits",
+    } <= row["stages"][0].keys()
+    parts = row["step_parts_us"]
+    assert sum(parts.values()) == pytest.approx(row["ipu_step_us"])
+
+
+def test_text_shows_parts_memory_stages_and_timeline(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, output = printed(capsys, "plan", "mnist-ipu-pipelined")
+    lines = output.out.splitlines()
+    assert code == 0
+    assert max(map(len, lines)) <= 100
+    assert "IPU1 │·· F0 B0 F1 B1 F2 B2 F3 B3" in output.out
+    assert output.out.count("modelled") + output.out.count("Modelled") >= 5
+    assert lines[-1] == "Problems: none"
+
+
+def test_ascii_text_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    _, output = printed(capsys, "plan", "mnist-ipu-pipelined", "--ascii")
+    assert output.out.isascii()
+    _, output = printed(
+        capsys, "balance", "mnist-ipu-pipelined", "--stages", "2", "--ascii"
+    )
+    assert output.out.isascii()
+
+
+def test_wrong_count_exits_with_2_and_says_what_works(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, output = printed(
+        capsys,
+        "plan",
+        "mnist-ipu-pipelined",
+        "--set",
+        "execution.gradient_accumulation=6",
+    )
+    assert code == 2
+    assert output.out == ""
+    assert "execution.gradient_accumulation: 6" in output.err
+    assert "try 4 or 8" in output.err
+
+
+def test_what_does_not_fit_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ("--set", "data.batch_size=64", "--set", "data.train_samples=8192")
+    code, output = printed(capsys, "plan", "resnet50-pod16", *changes)
+    assert code == 3
+    assert "does not fit" in output.out
+
+
+def test_trace_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    target = tmp_path / "trace.json"
+    code, output = printed(
+        capsys, "plan", "mnist-ipu-pipelined", "--trace", str(target)
+    )
+    assert code == 0
+    assert "written" in output.err
+    assert json.loads(target.read_text())["traceEvents"]
+
+
+def test_trace_that_cannot_be_written_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "missing" / "trace.json"
+    (tmp_path / "missing").write_text("a file, not a directory")
+    code, output = printed(capsys, "plan", "mnist-ipu", "--trace", str(target))
+    assert code == 1
+    assert "trace.json" in output.err or "missing" in output.err
+
+
+def test_balance_gives_changes_that_are_valid_and_better(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, output = printed(capsys, "balance", "mnist-ipu", "--stages", "3", "--json")
+    row = json.loads(output.out)
+    assert code == 0
+    assert row["event"] == "balance"
+    assert set(row["stage_of_layer"]) == {0, 1, 2}
+    changes = [part for text in row["changes"] for part in ("--set", text)]
+    code, output = printed(capsys, "plan", "mnist-ipu", *changes, "--json")
+    plan = json.loads(output.out)
+    assert code == 0
+    assert len(plan["stages"]) == 3
+    assert plan["ipu_us_per_batch"] == pytest.approx(row["ipu_us_per_batch"])
+    assert row["best"]["step_time_us"] <= row["uniform"]["step_time_us"]
+
+
+def test_balance_names_the_best_single_move(capsys: pytest.CaptureFixture[str]) -> None:
+    _, output = printed(capsys, "balance", "mnist-ipu-pipelined", "--stages", "2")
+    assert "Best single move now: max_pooling2d_1 from stage 1 to 0" in output.out
+    assert "--set 'pipeline.stages=[" in output.out
+
+
+def test_locked_layers_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    _, output = printed(
+        capsys,
+        "balance",
+        "mnist-ipu-pipelined",
+        "--stages",
+        "2",
+        "--set",
+        'pipeline.locked=["max_pooling2d_1"]',
+        "--json",
+    )
+    row = json.loads(output.out)
+    at = row["layers"].index("max_pooling2d_1")
+    assert row["stage_of_layer"][at] == 1
+
+
+def test_impossible_number_of_stages_exits_with_2(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, output = printed(capsys, "balance", "mnist-ipu", "--stages", "9")
+    assert code == 2
+    assert "2 to 7 stages" in output.err
+
+
+def test_balance_that_cannot_fit_exits_with_3_and_lists_what_was_tried(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    changes = ("--set", "data.batch_size=32", "--set", "data.train_samples=16384")
+    code, output = printed(
+        capsys, "balance", "resnet50-pod16", "--stages", "4", *changes
+    )
+    assert code == 3
+    assert "recomputation on" in output.out
+    assert "too much" in output.out
+
+
+@pytest.mark.parametrize(
+    ("preset", "replicas", "stages"),
+    [
+        ("resnet50-pod16", 16, 1),
+        ("bert-large-pod16", 4, 4),
+        ("mnist-dense-8-stages", 1, 8),
+    ],
+)
+def test_large_presets_fit_their_device(
+    capsys: pytest.CaptureFixture[str], preset: str, replicas: int, stages: int
+) -> None:
+    code, output = printed(capsys, "plan", preset, "--json")
+    row = json.loads(output.out)
+    assert code == 0
+    assert row["replicas"] == replicas
+    assert len(row["stages"]) == stages
+    assert all(stage["fits"] for stage in row["stages"])
