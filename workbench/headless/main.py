@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -66,14 +65,26 @@ def main(
     return code
 
 
+class _ShowVersion(argparse.Action):
+    """Print the version and leave; only then is it looked up."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        # Loading it takes a tenth of the time of a whole `plan`.
+        import importlib.metadata
+
+        print(parser.prog, importlib.metadata.version("ipu-workbench"))
+        parser.exit()
+
+
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ipu-workbench",
         description="Experiments on an emulated Graphcore IPU. Without a command, "
         "opens the terminal app.",
     )
-    version = importlib.metadata.version("ipu-workbench")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {version}")
+    parser.add_argument(
+        "--version", action=_ShowVersion, nargs=0, help="show the version"
+    )
     parser.add_argument("--theme", metavar="NAME", help="colours of the app")
     parser.add_argument(
         "--ascii",
