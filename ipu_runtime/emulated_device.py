@@ -19,13 +19,14 @@ from ipu_runtime.poplar_flags import current_flags
 if TYPE_CHECKING:
     from ipu_runtime.ipu_strategy import IPUStrategyV1
 
-_system: ContextVar[str | None] = ContextVar("system", default=None)
+_system: ContextVar[tuple[str, str]] = ContextVar("system", default=("", ""))
+"""Name of the emulated system, and the file that adds to the hardware table."""
 
 
 @contextmanager
-def emulated_system(name: str) -> Iterator[None]:
+def emulated_system(name: str, hardware_file: str = "") -> Iterator[None]:
     """Emulate a system of the hardware table; otherwise the smallest that is enough."""
-    token = _system.set(name)
+    token = _system.set((name, hardware_file))
     try:
         yield
     finally:
@@ -43,10 +44,12 @@ def device_for(strategy: IPUStrategyV1 | None, shard_count: int = 1) -> Device:
         config["ipu_model.tiles_per_ipu"] = tiles
     compiler_options = config.get("compilation_poplar_options", {})
     too_large_allowed = compiler_options.get("debug.allowOutOfMemory") == "true"
+    system, hardware_file = _system.get()
     device = Device(
         ipus=ipus,
         config=config,
-        system=_system.get() or _smallest_system(state.ipus(name), config),
+        system=system or _smallest_system(state.ipus(name), config),
+        hardware_file=hardware_file,
         check_memory=not (
             too_large_allowed or current_engine_options().allow_out_of_memory
         ),

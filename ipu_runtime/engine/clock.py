@@ -71,6 +71,7 @@ def start_clock(
             training=work.training,
             ipus=device.ipus,
             system=device.system,
+            hardware_file=device.hardware_file,
             pipeline=work.pipeline,
             config=device.config,
         )

@@ -17,6 +17,8 @@ class Device:
     """IPUConfig fields that differ from their default, by dotted path."""
     system: str = "M2000"
     """Name of a system in the hardware table."""
+    hardware_file: str = ""
+    """TOML file that adds to the hardware table; empty means none."""
     check_memory: bool = True
     """False when `debug.allowOutOfMemory` is set: a model may then be too large."""
     loss_scale_replicas: int = 1
