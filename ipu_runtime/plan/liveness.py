@@ -1,8 +1,15 @@
-"""Tensors that are alive while a stage works on one micro-batch."""
+"""Tensors that are alive while a stage works on one micro-batch.
+
+A stage is walked once forward and once backward. Forward, a tensor lives from the layer
+that makes it to the last that takes it, or to the end if the backward pass needs it.
+Backward, it lives until the first layer that kept it is done; gradients live as tensors
+do, in the other direction.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,10 +42,19 @@ class StageTensors(NamedTuple):
     """Layer and pass of that moment."""
 
 
-class _Walk(NamedTuple):
-    forward: Floats
-    backward: Floats
-    gradients: Floats
+class _Life(NamedTuple):
+    """A tensor's time in a stage, in positions of the stage's layers."""
+
+    size: float
+    first: int
+    end: int
+    """The last layer that takes it, or that of the stage if it is sent on."""
+    kept_by: int
+    """The first layer whose backward pass needs it; -1 if none does."""
+    enters: bool
+    has_gradient: bool
+    checkpoint: bool
+    segment: int
 
 
 @functools.lru_cache(maxsize=1024)
@@ -51,135 +67,169 @@ def stage_tensors(
     stage_of_layer: tuple[int, ...],
     checkpointed: bool,
 ) -> tuple[StageTensors, ...]:
-    """Walk every stage forward and backward; `checkpointed` only in one stage."""
+    """Walk every stage; `checkpointed` is for plain models, which have one."""
     layers = cost_layers(model, batch, cost, optimizer, with_loss)
     table = find_tensors(model)
-    stages = max(stage_of_layer) + 1
-    members: list[list[int]] = [[] for _ in range(stages)]
+    members: list[list[int]] = [[] for _ in range(max(stage_of_layer) + 1)]
     for layer, stage in enumerate(stage_of_layer):
         members[stage].append(layer)
+    segments, checkpoints = (0,) * len(layers), frozenset[int]()
+    if checkpointed:
+        segments = recomputed_segments(model)
+        checkpoints = choose_checkpoints(table.tensors, len(layers))
     return tuple(
-        _walk_stage(
-            own, model, table, layers, batch, cost, checkpointed and stages == 1
-        )
+        _Stage(
+            [layers[layer] for layer in own],
+            _lives(own, table, batch, segments, checkpoints, cost.training),
+            np.array([table.extra_bytes[layer] for layer in own]) * float(batch),
+            np.array([table.mask_bytes[layer] for layer in own]) * float(batch),
+            np.array([segments[layer] for layer in own]),
+            cost,
+        ).fullest()
+        if own
+        else StageTensors(0, 0, 0, 0, 0, "")
         for own in members
     )
 
 
-def _walk_stage(
-    members: list[int],
-    model: ModelSpec,
+def _lives(
+    members: Sequence[int],
     table: TensorTable,
-    layers: tuple[LayerCost, ...],
     batch: int,
-    cost: Costing,
-    checkpointed: bool,
-) -> StageTensors:
-    if not members:
-        return StageTensors(0, 0, 0, 0, 0, "")
+    segments: Sequence[int],
+    checkpoints: frozenset[int],
+    training: bool,
+) -> list[_Life]:
+    """Find the tensors that a stage makes or takes."""
     position = {layer: at for at, layer in enumerate(members)}
     last = len(members) - 1
-    temporary = [_temporaries(layers[layer].forward, cost.tiles) for layer in members]
-    masks = np.array([table.mask_bytes[layer] for layer in members]) * float(batch)
-    extra = np.array([table.extra_bytes[layer] for layer in members]) * float(batch)
-    walk = _Walk(*(np.zeros(last + 2) for _ in range(3)))
-    segments = recomputed_segments(model) if checkpointed else (0,) * len(layers)
-    chosen: frozenset[int] = frozenset()
-    if checkpointed:
-        chosen = choose_checkpoints(table.tensors, len(layers))
-    final = segments[members[-1]]
-    segment_kept = np.zeros((final + 1, last + 2))
-    kept_total = input_total = 0.0
+    lives = []
     for at, tensor in enumerate(table.tensors):
         users = [position[user] for user in tensor.users if user in position]
         inside = tensor.maker in position
         if not inside and not users:
             continue
-        size = float(batch * tensor.sample_bytes)
         first = position[tensor.maker] if inside else 0
-        leaves = tensor.is_output or any(user > members[-1] for user in tensor.users)
-        end = last if leaves else max(users, default=first)
+        sent_on = any(user > members[-1] for user in tensor.users)
         keepers = [position[keeper] for keeper in tensor.keepers if keeper in position]
-        kept = bool(keepers) and cost.training
-        input_total += 0.0 if inside else size
-        kept_total += size if kept else 0.0
-        if at in chosen:
-            _mark(walk.forward, first, last, size)
-            _mark(walk.backward, first, last, size)
-        elif kept and checkpointed:
-            segment = segments[tensor.maker] if inside else 0
-            _mark(walk.forward, first, end, size)
-            _mark(segment_kept[segment], min(keepers), last, size)
-        else:
-            _mark(walk.forward, first, last if kept else end, size)
-            if kept:
-                _mark(walk.backward, min(keepers), last, size)
-        if tensor.has_gradient:
-            _mark(walk.gradients, first, end, size)
-    forward = np.cumsum(walk.forward)[:-1]
-    if not cost.training:
-        moment = int(np.argmax(forward + temporary))
-        return StageTensors(
-            0,
-            int(input_total),
-            0,
-            int(forward[moment]),
-            int(temporary[moment]),
-            f"{layers[members[moment]].layer.name} forward",
+        lives.append(
+            _Life(
+                size=float(batch * tensor.sample_bytes),
+                first=first,
+                end=last if sent_on or tensor.is_output else max(users, default=first),
+                kept_by=min(keepers) if keepers and training else -1,
+                enters=not inside,
+                has_gradient=tensor.has_gradient,
+                checkpoint=at in checkpoints,
+                segment=segments[tensor.maker] if inside else 0,
+            )
         )
-    of_segment = np.array([segments[layer] for layer in members])
-    for at in range(last + 1):
-        if checkpointed:
-            segment_kept[of_segment[at], at] += extra[at]
-        else:
-            walk.backward[at] += extra[at]
-        walk.backward[at] += masks[at]
-    forward = forward + np.cumsum(masks) + (0 if checkpointed else np.cumsum(extra))
-    in_segment = np.cumsum(segment_kept, axis=1)[:, :-1]
-    backward = np.cumsum(walk.backward)[:-1]
-    backward += in_segment[of_segment, np.arange(last + 1)]
-    gradients = np.cumsum(walk.gradients)[:-1]
-    trained = np.array([_trained_bytes(layers[layer], cost) for layer in members])
-    peaks = [
-        (forward, temporary, "forward"),
-        (
-            backward + gradients + trained,
-            [_temporaries(layers[layer].backward, cost.tiles) for layer in members],
-            "backward",
-        ),
-    ]
-    if checkpointed:
-        ends = np.array([np.flatnonzero(of_segment == seg)[-1] for seg in of_segment])
-        peaks.append(((backward + gradients)[ends], temporary, "recomputation"))
-    best = max(
-        (
-            (float(live[at] + temporaries[at]), float(live[at]), at, name)
-            for live, temporaries, name in peaks
-            for at in (int(np.argmax(live + np.asarray(temporaries))),)
-        ),
-        key=lambda item: item[0],
-    )
-    return StageTensors(
-        int(kept_total + extra.sum() + masks.sum()),
-        int(input_total),
-        int(masks.sum()),
-        int(best[1]),
-        int(best[0] - best[1]),
-        f"{layers[members[best[2]]].layer.name} {best[3]}",
-    )
+    return lives
 
 
-def _mark(steps: Floats, first: int, end: int, size: float) -> None:
-    steps[first] += size
-    steps[end + 1] -= size
+class _Stage(NamedTuple):
+    """A stage, ready to be walked."""
+
+    layers: list[LayerCost]
+    lives: list[_Life]
+    extra: Floats
+    """What layers keep besides their inputs and outputs."""
+    masks: Floats
+    segments: NDArray[np.int64]
+    cost: Costing
+
+    def fullest(self) -> StageTensors:
+        """Find the moment with most tensors and temporaries together."""
+        moments = [("forward", self._forward(), self._temporaries("forward"))]
+        if self.cost.training:
+            backward, gradients = self._backward(), self._gradients()
+            trained = np.array([_trained_values(layer) for layer in self.layers])
+            live = backward + gradients + trained * self.cost.value_bytes
+            moments.append(("backward", live, self._temporaries("backward")))
+            if self.segments[-1]:
+                # Before its backward pass a segment's activations are made again.
+                ends = np.searchsorted(self.segments, self.segments, side="right") - 1
+                again = (backward + gradients)[ends]
+                moments.append(("recomputation", again, self._temporaries("forward")))
+        name, live, temporaries = max(
+            moments, key=lambda moment: float(np.max(moment[1] + moment[2]))
+        )
+        at = int(np.argmax(live + temporaries))
+        kept = sum(life.size for life in self.lives if life.kept_by >= 0)
+        training = self.cost.training
+        return StageTensors(
+            kept_bytes=int(kept + self.extra.sum() + self.masks.sum()) * training,
+            input_bytes=int(sum(life.size for life in self.lives if life.enters)),
+            mask_bytes=int(self.masks.sum()) * training,
+            live_bytes=int(live[at]),
+            temporary_bytes=int(temporaries[at]),
+            at=f"{self.layers[at].layer.name} {name}",
+        )
+
+    def _forward(self) -> Floats:
+        last = len(self.layers) - 1
+        recomputed = bool(self.segments[-1])
+        live = self._count(
+            (
+                life.first,
+                last if self._stays(life, recomputed) else life.end,
+                life.size,
+            )
+            for life in self.lives
+        )
+        if self.cost.training:
+            live += np.cumsum(self.masks)
+            live += 0 if recomputed else np.cumsum(self.extra)
+        return live
+
+    def _backward(self) -> Floats:
+        """Count kept tensors: checkpoints, and those of the segment in work."""
+        last = len(self.layers) - 1
+        live = self._count(
+            (life.first, last, life.size) for life in self.lives if life.checkpoint
+        )
+        live += np.cumsum(self.masks)
+        for segment in range(int(self.segments[-1]) + 1):
+            own = self.segments == segment
+            kept = self._count(
+                (life.kept_by, last, life.size)
+                for life in self.lives
+                if life.kept_by >= 0 and not life.checkpoint and life.segment == segment
+            )
+            live += own * (kept + np.cumsum(own * self.extra))
+        return live
+
+    def _gradients(self) -> Floats:
+        return self._count(
+            (life.first, life.end, life.size)
+            for life in self.lives
+            if life.has_gradient
+        )
+
+    def _stays(self, life: _Life, recomputed: bool) -> bool:
+        return life.checkpoint or (life.kept_by >= 0 and not recomputed)
+
+    def _count(self, spans: Iterable[tuple[int, int, float]]) -> Floats:
+        """Add up sizes over the layers from the first to the end of each span."""
+        changes = np.zeros(len(self.layers) + 1)
+        for first, end, size in spans:
+            changes[first] += size
+            changes[end + 1] -= size
+        return np.cumsum(changes)[:-1]
+
+    def _temporaries(self, direction: str) -> Floats:
+        return np.array(
+            [
+                _largest(getattr(layer, direction)) * self.cost.tiles
+                for layer in self.layers
+            ],
+            dtype=np.float64,
+        )
 
 
-def _temporaries(ops: tuple[OpCost, ...], tiles: int) -> float:
-    return float(max((op.temporary_bytes for op in ops), default=0) * tiles)
+def _largest(ops: tuple[OpCost, ...]) -> int:
+    return max((op.temporary_bytes for op in ops), default=0)
 
 
-def _trained_bytes(layer: LayerCost, cost: Costing) -> float:
-    return float(
-        sum(weight.size for weight in layer.layer.weights if weight.trainable)
-        * cost.value_bytes
-    )
+def _trained_values(layer: LayerCost) -> int:
+    return sum(weight.size for weight in layer.layer.weights if weight.trainable)
