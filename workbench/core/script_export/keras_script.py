@@ -78,7 +78,7 @@ def keras_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
         _prepare_function(spec),
         order_function(spec),
         *_model_functions(spec, sequential=sequential),
-        config_function(spec),
+        config_function(spec, "configure_ipus", "config.configure_ipu_system()"),
         _SEED,
         _options_function(spec, sequential=sequential),
         _compile_function(spec),

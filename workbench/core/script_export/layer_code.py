@@ -65,20 +65,17 @@ def functional_lines(
 
 
 def stage_lines(
-    layers: Sequence[LayerSpec], stages: Sequence[int], stage: int
+    layers: Sequence[LayerSpec], stages: Sequence[int], stage: int, indent: int
 ) -> list[str]:
     """Return the statements of one stage of a chain, from `x` to `x`."""
     body = [layer for layer in layers if layer.kind != "Input"]
     lines: list[str] = []
     for layer, of_layer in zip(body, stages, strict=True):
         if of_layer == stage:
-            lines += _constructor(layer, before="x = ", after="(x)")
+            training = layer.kind in ("Dropout", "BatchNormalization")
+            after = "(x, training=training)" if training else "(x)"
+            lines += _constructor(layer, indent=indent, before="x = ", after=after)
     return lines
-
-
-def chain_lines(layers: Sequence[LayerSpec]) -> list[str]:
-    """Return the statements of a chain of layers, from `x` to `x`."""
-    return stage_lines(layers, [0] * (len(layers) - 1), 0)
 
 
 def _statement(layer: LayerSpec, names: dict[str, str], indent: int) -> list[str]:

@@ -189,10 +189,10 @@ def order_function(spec: ExperimentSpec) -> str:
             return stream[first % samples :][:per_epoch]""")
 
 
-def config_function(spec: ExperimentSpec) -> str:
-    """Return `configure_ipus` with every field that the experiment sets."""
+def config_function(spec: ExperimentSpec, name: str, last_line: str) -> str:
+    """Return a function that makes the IPUConfig, every field of the experiment set."""
     lines = [
-        "def configure_ipus():",
+        f"def {name}():",
         "    config = ipu.config.IPUConfig()",
         "    config.auto_select_ipus = NUM_IPUS",
     ]
@@ -202,7 +202,7 @@ def config_function(spec: ExperimentSpec) -> str:
         enum = ENUM_OF_FIELD.get(path)
         shown = f"ipu.config.{enum.__name__}.{value}" if enum else _plain(value)
         lines.append(f"    config.{path} = {shown}")
-    return "\n".join([*lines, "    config.configure_ipu_system()"])
+    return "\n".join([*lines, f"    {last_line}"])
 
 
 def _plain(value: object) -> str:

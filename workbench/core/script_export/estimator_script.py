@@ -1,0 +1,309 @@
+"""Scripts that train with IPUEstimator or IPUPipelineEstimator."""
+
+from __future__ import annotations
+
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.script_export.layer_code import (
+    functional_lines,
+    is_chain,
+    stage_lines,
+)
+from workbench.core.script_export.parts import (
+    Flag,
+    ScriptError,
+    classes,
+    config_function,
+    constants,
+    flags_function,
+    head,
+    ipu_count,
+    layers_of,
+    load_function,
+    order_function,
+    stage_count,
+    switch_lines,
+)
+from workbench.core.script_export.python_text import call, literal
+from workbench.core.topology import topology
+
+_IMPORTS = (
+    "import argparse",
+    "",
+    "import numpy as np",
+    "import tensorflow as tf",
+    "from tensorflow import keras",
+    "from tensorflow.python import ipu",
+)
+
+_PREPARE = """\
+def make_divisible(number, divisor):
+    return number - number % divisor
+
+
+def prepare_data(args):
+    (x_train, y_train), (x_test, y_test) = load_data()
+    divisor = {train_divisor}
+    length = make_divisible(len(x_train), divisor)
+    x_train, y_train = x_train[:length], y_train[:length]
+    divisor = {test_divisor}
+    length = make_divisible(len(x_test), divisor)
+    x_test, y_test = x_test[:length], y_test[:length]
+    return (x_train, y_train), (x_test, y_test)"""
+
+_INPUT = """\
+def make_dataset(data, order, batch_size):
+    x, y = data
+    batches = tf.data.Dataset.from_tensor_slices(order)
+    batches = batches.batch(batch_size, drop_remainder=True)
+    return batches.map(lambda rows: (tf.gather(x, rows), tf.gather(y, rows)))"""
+
+_MAIN = """\
+def main():
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.INFO)
+    args = parse_arguments()
+    train_data, test_data = prepare_data(args)
+    samples = len(train_data[0])
+    per_epoch = {per_epoch}
+    steps_per_epoch = per_epoch // (args.batch_size * NUM_REPLICAS)
+    model_dir = args.model_dir
+
+    if not args.test_only:
+        loop = args.batches_per_step or steps_per_epoch
+        estimator = make_estimator(args, loop, model_dir)
+        epochs = range(args.epochs)
+        order = [epoch_indices(epoch, samples, per_epoch) for epoch in epochs]
+        estimator.train(
+            lambda: make_dataset(train_data, np.concatenate(order), args.batch_size),
+            steps=steps_per_epoch * args.epochs,
+        )
+        model_dir = estimator.model_dir
+
+    samples = len(test_data[0])
+    steps = samples // (args.batch_size * NUM_REPLICAS)
+    estimator = make_estimator(args, steps, model_dir)
+    results = estimator.evaluate(
+        lambda: make_dataset(test_data, np.arange(samples), args.batch_size),
+        steps=steps,
+    )
+    print("Test loss: {{:.6f}}".format(results["loss"]))
+    print("Test accuracy: {{:.4f}}".format(results["accuracy"]))
+    return results"""
+
+_MODEL_FN = """\
+def model_fn(features, labels, mode, params):
+    training = mode == tf.estimator.ModeKeys.TRAIN
+    x = build_model()(features, training=training)
+    loss = {loss}
+    if training:
+{optimizer}
+        train_op = optimizer.minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    predictions = tf.argmax(x, axis=-1, output_type=tf.int32)
+    metrics = {{"accuracy": tf.compat.v1.metrics.accuracy(labels, predictions)}}
+    return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)"""
+
+
+def estimator_script(spec: ExperimentSpec) -> str:
+    """Return the script of an experiment that trains with an estimator."""
+    pipelined = spec.execution.api == "ipu_pipeline_estimator"
+    if spec.data.labels != "sparse" or spec.data.preparation == "pad":
+        raise ScriptError(
+            "data: an estimator's script needs sparse labels and no padding"
+        )
+    if pipelined and not is_chain(spec.model.layers):
+        raise ScriptError("model.layers: only a chain can be cut into stage functions")
+    blocks = [
+        _flags(spec),
+        load_function(spec),
+        _prepare(spec),
+        order_function(spec),
+        _INPUT,
+        *(_pipelined_model(spec) if pipelined else _plain_model(spec)),
+        config_function(spec, "make_config", "return config"),
+        _make_estimator(pipelined),
+        _main(spec),
+        'if __name__ == "__main__":\n    main()',
+    ]
+    start = f"{head(spec, _IMPORTS)}\n\n{_constants(spec)}"
+    return f"{start}\n\n\n" + "\n\n\n".join(blocks) + "\n"
+
+
+def _constants(spec: ExperimentSpec) -> str:
+    values: dict[str, object] = {
+        "NUM_CLASSES": classes(spec),
+        "NUM_IPUS": ipu_count(spec),
+        "NUM_REPLICAS": topology(spec).replicas,
+        "SEED": spec.experiment.seed,
+    }
+    if spec.pipeline.stages:
+        values["NUM_STAGES"] = stage_count(spec)
+    if spec.train.steps_per_epoch:
+        values["STEPS_PER_EPOCH"] = spec.train.steps_per_epoch
+    return constants(**values)
+
+
+def _flags(spec: ExperimentSpec) -> str:
+    steps = spec.execution.steps_per_execution
+    flags = [
+        Flag("batch-size", spec.data.batch_size, "samples of a step on a replica"),
+        Flag(
+            "batches-per-step",
+            steps if isinstance(steps, int) else 0,
+            "batches of one loop on the IPU; 0 means an epoch's",
+        ),
+        Flag(
+            "gradient-accumulation-count",
+            spec.execution.gradient_accumulation,
+            "batches per weight update, on each replica",
+        ),
+        Flag("epochs", spec.train.epochs, "times to go through the data"),
+        Flag("learning-rate", spec.train.learning_rate, "step size", "float"),
+        Flag("model-dir", None, "directory of the checkpoints", "str"),
+    ]
+    text = "evaluate the last checkpoint without training"
+    return flags_function(switch_lines("test-only", False, text), flags)
+
+
+def _prepare(spec: ExperimentSpec) -> str:
+    whole = "args.batch_size * NUM_REPLICAS"
+    if spec.data.preparation == "repeat":
+        train = "args.batch_size"
+    else:
+        train = f"{whole} * args.gradient_accumulation_count"
+    test = f"{whole} * NUM_STAGES" if spec.pipeline.stages else whole
+    return _PREPARE.format(train_divisor=train, test_divisor=test)
+
+
+def _optimizer_lines(spec: ExperimentSpec, indent: int) -> list[str]:
+    """Return the optimizer of the older API, wrapped for replicas and accumulation."""
+    rate, train = 'params["learning_rate"]', spec.train
+    made = {
+        "sgd": f"tf.compat.v1.train.GradientDescentOptimizer({rate})",
+        "momentum": f"tf.compat.v1.train.MomentumOptimizer({rate}, {train.momentum})",
+        "rmsprop": f"tf.compat.v1.train.RMSPropOptimizer({rate})",
+        "adam": f"tf.compat.v1.train.AdamOptimizer({rate})",
+    }[train.optimizer]
+    lines = [f"optimizer = {made}"]
+    replicated = topology(spec).replicas > 1
+    accumulated = spec.execution.gradient_accumulation > 1 and not spec.pipeline.stages
+    if accumulated:
+        name = "GradientAccumulationOptimizerV2"
+        name = f"CrossReplica{name}" if replicated else name
+        count = 'num_mini_batches=params["gradient_accumulation_count"]'
+        method = spec.execution.accumulation_reduction
+        arguments = ["optimizer", count, f"reduction_method={literal(method)}"]
+        lines += call(f"ipu.optimizers.{name}", arguments, before="optimizer = ")
+    elif replicated:
+        lines.append("optimizer = ipu.optimizers.CrossReplicaOptimizer(optimizer)")
+    return [" " * indent + line for line in lines]
+
+
+def _loss_code(spec: ExperimentSpec) -> str:
+    if spec.train.loss == "mse":
+        raise ScriptError("train.loss: an estimator's script needs a cross-entropy")
+    function = "keras.losses.sparse_categorical_crossentropy"
+    return f"tf.reduce_mean({function}(labels, x))"
+
+
+def _plain_model(spec: ExperimentSpec) -> list[str]:
+    *lines, last = functional_lines(layers_of(spec))
+    outputs = last.strip().removeprefix("return ")
+    build = ["def build_model():", *lines, f"    return keras.Model({outputs})"]
+    model_fn = _MODEL_FN.format(
+        loss=_loss_code(spec), optimizer="\n".join(_optimizer_lines(spec, 8))
+    )
+    return ["\n".join(build), model_fn]
+
+
+def _pipelined_model(spec: ExperimentSpec) -> list[str]:
+    stages = stage_count(spec)
+    layers = layers_of(spec)
+    lines = [
+        "def model_fn(mode, params):",
+        "    training = mode == tf.estimator.ModeKeys.TRAIN",
+        "",
+    ]
+    for stage in range(stages):
+        body = stage_lines(layers, spec.pipeline.stages, stage, indent=8)
+        lines += [f"    def stage_{stage}(x, labels):", *body]
+        if stage < stages - 1:
+            lines += ["        return x, labels", ""]
+    lines += [
+        f"        loss = {_loss_code(spec)}",
+        "        if training:",
+        "            return loss",
+        "        return loss, tf.argmax(x, axis=-1, output_type=tf.int32), labels",
+        "",
+        "    def optimizer_function(loss):",
+        *_optimizer_lines(spec, 8),
+        "        return ipu.pipelining_ops.OptimizerFunctionOutput(optimizer, loss)",
+        "",
+        "    def eval_metrics_fn(loss, predictions, labels):",
+        "        accuracy = tf.compat.v1.metrics.accuracy(labels, predictions)",
+        '        return {"loss": loss, "accuracy": accuracy}',
+        "",
+    ]
+    names = ", ".join(f"stage_{stage}" for stage in range(stages))
+    pipeline = spec.pipeline
+    ops = "ipu.pipelining_ops"
+    reduction = literal(spec.execution.accumulation_reduction)
+    arguments = [
+        "mode",
+        f"computational_stages=[{names}]",
+        "gradient_accumulation_count=count",
+        "eval_metrics_fn=eval_metrics_fn",
+        "optimizer_function=optimizer_function if training else None",
+        f"pipeline_schedule={ops}.PipelineSchedule.{pipeline.schedule}",
+        f"reduction_method={reduction}",
+    ]
+    if pipeline.device_mapping:
+        arguments.append(f"device_mapping={list(pipeline.device_mapping)}")
+    if pipeline.recomputation != "Auto":
+        mode = f"{ops}.RecomputationMode.{pipeline.recomputation}"
+        arguments.append(f"recomputation_mode={mode}")
+    if pipeline.offload_activations:
+        arguments.append("offload_activations=True")
+    lines += [
+        '    count = params["gradient_accumulation_count"] if training else NUM_STAGES',
+        *call(
+            "ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec",
+            arguments,
+            indent=4,
+            before="return ",
+        ),
+    ]
+    return ["\n".join(lines)]
+
+
+def _make_estimator(pipelined: bool) -> str:
+    shards = "        num_shards=NUM_IPUS // NUM_REPLICAS,\n" if pipelined else ""
+    estimator = (
+        "ipu.ipu_pipeline_estimator.IPUPipelineEstimator"
+        if pipelined
+        else "ipu.ipu_estimator.IPUEstimator"
+    )
+    made = call(
+        estimator,
+        ["model_fn", "config=config", "params=vars(args)"],
+        indent=4,
+        before="return ",
+    )
+    return (
+        "def make_estimator(args, iterations_per_loop, model_dir):\n"
+        "    ipu_run_config = ipu.ipu_run_config.IPURunConfig(\n"
+        "        iterations_per_loop=iterations_per_loop,\n"
+        "        ipu_options=make_config(),\n"
+        "        num_replicas=NUM_REPLICAS,\n"
+        f"{shards}"
+        "    )\n"
+        "    config = ipu.ipu_run_config.RunConfig(\n"
+        "        ipu_run_config=ipu_run_config,\n"
+        "        model_dir=model_dir,\n"
+        "        tf_random_seed=SEED,\n"
+        "    )\n"
+    ) + "\n".join(made)
+
+
+def _main(spec: ExperimentSpec) -> str:
+    fixed = "STEPS_PER_EPOCH * args.batch_size"
+    return _MAIN.format(per_epoch=fixed if spec.train.steps_per_epoch else "samples")
