@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
+from ipu_runtime.plan.advice import Advice, advise
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.problem import Problem
@@ -38,7 +39,28 @@ def plan_lines(plan: Plan, title: str, style: TextStyle) -> list[str]:
         lines += ["", *_timeline(plan, style)]
     else:
         lines += ["", *layer_lines(plan.layers, style)]
+    advice = advise(plan)
+    if advice:
+        lines += ["", *_advice_lines(advice)]
     return [*lines, "", *_problems(plan.problems)]
+
+
+def _advice_lines(advice: Sequence[Advice]) -> list[str]:
+    lines = ["What would help (modelled, each alone)"]
+    for item in advice:
+        lines.append(
+            f"  {item.where} = {_value(item.value)}: "
+            f"{microseconds(item.us_per_batch)} per batch, "
+            f"{share(item.saved)} less"
+        )
+        lines.append(f"    because {item.reason}")
+    return lines
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
+    return str(value)
 
 
 def _device(plan: Plan, style: TextStyle) -> str:
