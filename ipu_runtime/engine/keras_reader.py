@@ -9,9 +9,7 @@ from typing import Any
 from ipu_runtime.engine.model_graph import Call, ModelGraph, model_graph
 from ipu_runtime.plan.model_spec import LayerSpec, ModelSpec
 from ipu_runtime.plan.problem import Problem
-from ipu_runtime.plan.shapes import resolve_model
-
-_NOT_SETTINGS = frozenset({"name", "trainable", "dtype", "build_config", "module"})
+from ipu_runtime.plan.shapes import LAYER_KINDS, resolve_model
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,11 @@ def _settings(operation: Any) -> dict[str, Any]:
         config = operation.get_config()
     except NotImplementedError:
         return {}
+    kind = LAYER_KINDS.get(_kind(operation))
     return {
         name: value
         for name, value in config.items()
-        if name not in _NOT_SETTINGS and _plain(value)
+        if kind and name in kind.settings and _plain(value)
     }
 
 

@@ -11,6 +11,7 @@ from ipu_runtime.engine.accumulation import Accumulation
 from ipu_runtime.engine.feeds import read_batch
 from ipu_runtime.engine.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.program import CollectedResults
+from ipu_runtime.engine.tracing import traced
 
 
 class TrainLoop:
@@ -38,7 +39,7 @@ class TrainLoop:
                 accumulation.zeros(self._weights) if accumulation.total > 1 else ()
             )
         ]
-        self._run = tf.function(self._loop, jit_compile=compiled, autograph=False)
+        self._run = traced(self._loop, jit_compile=compiled)
 
     def run(self, source: Any, first: int, count: int) -> Any:
         """Train on some batches; return metric values by batch if they are wanted."""
@@ -112,7 +113,7 @@ class TestLoop:
     ) -> None:
         self._micro_batch = micro_batch
         self._collected = collected
-        self._run = tf.function(self._loop, jit_compile=compiled, autograph=False)
+        self._run = traced(self._loop, jit_compile=compiled)
 
     def run(self, source: Any, first: int, count: int) -> Any:
         """Evaluate some batches; return metric values by batch if they are wanted."""
@@ -150,7 +151,7 @@ class PredictLoop:
 
     def __init__(self, micro_batch: MicroBatch) -> None:
         self._micro_batch = micro_batch
-        self._run = tf.function(self._loop, autograph=False)
+        self._run = traced(self._loop)
 
     def run(self, source: Any, first: int, count: int) -> Any:
         """Return the outputs, batches stacked along a new first axis."""

@@ -19,6 +19,7 @@ from ipu_runtime.engine.keras_stages import KerasStages
 from ipu_runtime.engine.micro_batch import Carry
 from ipu_runtime.engine.pipeline_program import PipelineRun, Tensors, run_schedule
 from ipu_runtime.engine.stage_functions import StageFunctions
+from ipu_runtime.engine.tracing import traced
 from ipu_runtime.plan.schedule import Schedule
 
 
@@ -41,10 +42,8 @@ class PipelineTraining:
         self._accumulation = accumulation
         self._weights = list(functions.micro_batch.model.trainable_weights)
         self._between_actions = (lambda: None) if whole_runs else between_actions
-        self._run = (
-            tf.function(self._updates, autograph=False) if whole_runs else self._updates
-        )
-        self._apply = tf.function(self._apply_gradients, autograph=False)
+        self._run = traced(self._updates) if whole_runs else self._updates
+        self._apply = traced(self._apply_gradients)
 
     def run(self, source: Any, first: int, count: int) -> None:
         """Train on the batches of whole updates."""
@@ -143,7 +142,7 @@ class PipelineInference:
         self._functions = functions
         self._schedule = schedule
         self._replicas = replicas
-        self._run = tf.function(self._runs, autograph=False)
+        self._run = traced(self._runs)
 
     def run(self, source: Any, first: int, count: int) -> Any:
         """Run on some batches; return outputs, batches stacked on a new first axis."""

@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.micro_batch import MicroBatch
+from ipu_runtime.engine.tracing import traced
 from ipu_runtime.keras.extensions.options import ReplicatedMetricReductionMethod
 
 Logs = dict[str, Any]
@@ -18,25 +19,29 @@ class Results:
 
     def __init__(self, micro_batch: MicroBatch) -> None:
         self._micro_batch = micro_batch
-        self._read = tf.function(self._all, autograph=False)
+        self._names: list[str] = []
+        self._read = traced(self._all)
 
     def by_replica(self) -> list[dict[str, float]]:
         """Return the metric values of every replica."""
         return [
-            {name: value.numpy().item() for name, value in values.items()}
-            if all(value.shape.rank == 0 for value in values.values())
-            else {name: value.numpy() for name, value in values.items()}
+            {
+                name: value.numpy().item() if value.shape.rank == 0 else value.numpy()
+                for name, value in zip(self._names, values, strict=True)
+            }
             for values in self._read()
         ]
 
-    def _all(self) -> list[dict[str, Any]]:
+    def _all(self) -> list[list[Any]]:
         carry = self._micro_batch.load()
-        return [
-            {
-                name: tf.convert_to_tensor(value)
-                for name, value in self._micro_batch.results(carry, replica).items()
-            }
+        results = [
+            self._micro_batch.results(carry, replica)
             for replica in range(self._micro_batch.replicas)
+        ]
+        # TensorFlow would return dictionaries in alphabetical order.
+        self._names = list(results[0])
+        return [
+            [tf.convert_to_tensor(item) for item in one.values()] for one in results
         ]
 
 

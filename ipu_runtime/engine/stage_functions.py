@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tensorflow as tf
 from keras.src import backend
 from keras.src.trainers.data_adapters.data_adapter_utils import (
     unpack_x_y_sample_weight,
@@ -18,6 +17,7 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
 from ipu_runtime.engine.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.model_graph import Call, ModelGraph
 from ipu_runtime.engine.pipeline_setup import Cut
+from ipu_runtime.engine.tracing import traced
 
 Crossing = dict[str, Any]
 """What travels from stage to stage: values, their masks, losses so far, targets."""
@@ -41,9 +41,8 @@ class StageFunctions:
         # Not inlined, so that a stage runs when the schedule says, and a recomputed
         # stage is not found to equal its forward pass and left out.
         self._functions = [
-            tf.function(
+            traced(
                 self._forward_of(stage),
-                autograph=False,
                 experimental_attributes={"_noinline": True},
             )
             for stage in range(self.count)
