@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from ipu_runtime.install import install
-from ipu_runtime.public_modules import module_of
+from ipu_runtime.public_modules import ABSENT_MODULES, module_of
 
 __all__ = ["install"]
 
@@ -21,5 +21,6 @@ def __getattr__(name: str) -> Any:
         return import_module("ipu_runtime.ops.functional_ops").outlined_function
     module = module_of(name)
     if module is None:
-        raise AttributeError(f"module 'ipu' has no attribute {name!r}")
+        absent = "; the emulator does not have it" if name in ABSENT_MODULES else ""
+        raise AttributeError(f"module 'ipu' has no attribute {name!r}{absent}")
     return import_module(module)

@@ -1,0 +1,182 @@
+"""Running functions and iterating data sets under a strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_runtime.config import IPUConfig, reset_ipu_configuration
+from ipu_runtime.dataset_iterators import IPUOwnedIterator
+from ipu_runtime.distributed.popdist_strategy import PopDistStrategy
+from ipu_runtime.emulated_device import device_for, emulated_system
+from ipu_runtime.ipu_strategy import IPUStrategy, IPUStrategyV1
+from ipu_runtime.keras import PipelineStage
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _clean_system() -> Iterator[None]:
+    reset_ipu_configuration()
+    yield
+    reset_ipu_configuration()
+
+
+def numbers(count: int) -> tf.data.Dataset:
+    values = np.arange(count, dtype=np.float32)
+    return tf.data.Dataset.from_tensor_slices(values).batch(2, drop_remainder=True)
+
+
+def test_it_is_a_strategy_with_one_replica_in_sync() -> None:
+    assert IPUStrategy is IPUStrategyV1
+    strategy = IPUStrategy()
+    assert isinstance(strategy, tf.distribute.Strategy)
+    assert strategy.num_replicas_in_sync == 1
+    assert strategy.supports_loss_scaling
+    assert strategy.experimental_local_results(3) == (3,)
+    with pytest.raises(RuntimeError, match="removed"):
+        strategy.experimental_run_v2(None)
+
+
+def test_run_returns_what_the_function_returns() -> None:
+    @tf.function
+    def add(a: tf.Tensor, b: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"sum": a + b}
+
+    result = IPUStrategy().run(add, args=(tf.constant(1.0),), kwargs={"b": 2.0})
+    assert result["sum"].numpy() == 3.0
+
+
+def test_run_needs_a_compiled_function() -> None:
+    with pytest.raises(ValueError, match="does not support eager execution"):
+        IPUStrategy().run(lambda: tf.constant(1.0))
+
+
+def test_run_refuses_float64() -> None:
+    @tf.function
+    def cast_in(x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(x, tf.float32)
+
+    @tf.function
+    def cast_out(x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(x, tf.float64)
+
+    strategy = IPUStrategy()
+    with pytest.raises(TypeError, match="input: float64"):
+        strategy.run(cast_in, args=(tf.constant(1.0, tf.float64),))
+    with pytest.raises(TypeError, match="output: float64"):
+        strategy.run(cast_out, args=(tf.constant(1.0),))
+
+
+def test_a_training_loop_of_ones_own() -> None:
+    strategy = IPUStrategy()
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.SGD(0.1)
+        data = iter(tf.data.Dataset.from_tensors(tf.ones((4, 2))).repeat())
+
+        @tf.function
+        def train(iterator: IPUOwnedIterator) -> tf.Tensor:
+            loss = tf.constant(0.0)
+            for _ in tf.range(20):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_mean((model(next(iterator)) - 1.0) ** 2)
+                weights = model.trainable_variables
+                gradients = tape.gradient(loss, weights)
+                optimizer.apply_gradients(zip(gradients, weights, strict=True))
+            return loss
+
+        first = float(strategy.run(train, args=[data]))
+        assert float(strategy.run(train, args=[data])) < first
+    assert int(optimizer.iterations.numpy()) == 40
+
+
+def test_iterators_in_scope_are_for_the_device() -> None:
+    with IPUStrategy().scope():
+        iterator = iter(numbers(8))
+        assert isinstance(iterator, IPUOwnedIterator)
+        with pytest.raises(RuntimeError, match="Accessing dataset elements"):
+            next(iterator)
+        with pytest.raises(NotImplementedError):
+            iterator.get_next_as_optional()
+    assert next(iter(numbers(8))).numpy().tolist() == [0.0, 1.0]
+
+
+def test_iterators_continue_from_run_to_run() -> None:
+    strategy = IPUStrategy()
+
+    @tf.function
+    def take(iterator: IPUOwnedIterator) -> tf.Tensor:
+        return tf.reduce_sum(next(iterator))
+
+    with strategy.scope():
+        iterator = iter(numbers(8))
+        sums = [float(strategy.run(take, args=[iterator])) for _ in range(3)]
+    assert sums == [1.0, 5.0, 9.0]
+
+
+def test_iterators_need_static_shapes() -> None:
+    ragged = tf.data.Dataset.from_tensor_slices(np.arange(5)).batch(2)
+    with IPUStrategy().scope(), pytest.raises(ValueError, match="drop_remainder=True"):
+        iter(ragged)
+
+
+def test_iterators_can_be_left_to_the_host() -> None:
+    with IPUStrategy(enable_dataset_iterators=False).scope():
+        assert next(iter(numbers(4))).numpy().tolist() == [0.0, 1.0]
+
+
+def test_reduce_takes_sum_and_mean_only() -> None:
+    strategy = IPUStrategy()
+    assert strategy.reduce("SUM", 3.0, axis=None) == 3.0
+    assert strategy.reduce(tf.distribute.ReduceOp.MEAN, 3.0, axis=None) == 3.0
+    with pytest.raises(ValueError, match="SUM and MEAN"):
+        strategy.reduce("MAX", 3.0, axis=None)
+
+
+def test_stages_need_an_ipu_strategy() -> None:
+    words = "may only be used from within an IPUStrategy"
+    with pytest.raises(RuntimeError, match=words), PipelineStage(0):
+        pass
+    with (
+        PopDistStrategy().scope(),
+        pytest.raises(RuntimeError, match=words),
+        PipelineStage(0),
+    ):
+        pass
+
+
+def test_the_device_follows_the_configuration() -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = 8
+    config.allow_recompute = True
+    config.configure_ipu_system()
+    device = device_for(IPUStrategy())
+    assert device.ipus == 8
+    assert device.config["allow_recompute"] is True
+    assert device.system == "Pod16"
+    assert device.loss_scale_replicas == 1
+    with emulated_system("Bow-Pod16"):
+        assert device_for(IPUStrategy()).system == "Bow-Pod16"
+
+
+def test_popdist_divides_losses_by_the_replicas() -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = 4
+    config.configure_ipu_system()
+    strategy = PopDistStrategy()
+    assert device_for(strategy, shard_count=2).loss_scale_replicas == 2
+    strategy.update_ipu_config(config)
+    assert config.experimental.multi_replica_distribution.process_count == 1
+
+
+def test_memory_is_not_checked_when_that_is_switched_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert device_for(None).check_memory
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"debug.allowOutOfMemory": "true"}')
+    assert not device_for(None).check_memory

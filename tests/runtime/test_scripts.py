@@ -1,0 +1,120 @@
+"""Unmodified scripts: import names, exit codes, tracebacks, packaged data."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def run(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def script(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "script.py"
+    file.write_text(text, encoding="utf-8")
+    return str(file)
+
+
+IMPORTS = """
+import os, sys
+os.environ["SET_BEFORE_IMPORT"] = "yes"
+assert "tensorflow" not in sys.modules, "nothing may be loaded before the script asks"
+import tensorflow as tf
+from tensorflow import keras
+from tensorflow.python import ipu
+from tensorflow.python.ipu import config, utils, ipu_strategy, scopes, loops
+from tensorflow.python.ipu.scopes import ipu_scope
+from tensorflow.python.ipu.ops import pipelining_ops
+from tensorflow.python.ipu.ipu_session_run_hooks import IPULoggingTensorHook
+from tensorflow.python.ipu.distributed import popdist_strategy
+from tensorflow.python.ipu.keras.layers import Embedding, LSTM
+from tensorflow.keras import ipu as keras_ipu
+import ipu_tensorflow_addons.keras.layers as ipu_layers
+import popdist, popdist.tensorflow
+from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
+from keras.optimizer_v2 import optimizer_v2
+import keras as plain_keras
+import ipu_runtime
+
+assert ipu is ipu_runtime and ipu.config is config and ipu.utils is utils
+assert ipu.pipelining_ops is ipu.ops.pipelining_ops is pipelining_ops
+assert keras_ipu is tf.keras.ipu is plain_keras.ipu is keras.ipu is ipu.keras
+assert ipu_layers.LSTM is LSTM and ipu_layers.Embedding is Embedding
+assert isinstance(plain_keras.optimizers.SGD(), optimizer_v2.OptimizerV2)
+assert ipu.utils.IPUConfig is config.IPUConfig
+assert keras.Input(shape=(80)).shape == (None, 80)
+assert tf.estimator.ModeKeys.TRAIN == tf.compat.v1.estimator.ModeKeys.TRAIN
+assert popdist.getNumInstances() == 1
+assert gen_ipu_ops.ipu_event_trace().shape == (0,)
+for name in ("tensorflow.python.ipu.nothing", "keras.ipu.nothing"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        assert name in str(error)
+    else:
+        raise AssertionError(name)
+x, y = keras.datasets.cifar10.load_data()[0]
+print(sys.argv[1:], __name__, x.shape[1:], y.shape[1:])
+sys.exit(7)
+"""
+
+
+def test_scripts_find_every_name(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ipu_runtime", script(tmp_path, IMPORTS), "--a"]
+    result = run(command, KERAS_HOME=str(tmp_path), TF_NUM_INTRAOP_THREADS="1")
+    assert result.returncode == 7, result.stderr
+    assert result.stdout == "['--a'] __main__ (32, 32, 3) (1,)\n"
+    assert "using the packaged CIFAR-10 sample" in result.stderr
+
+
+def test_a_failing_script_shows_its_own_frames_only(tmp_path: Path) -> None:
+    text = "def f():\n    raise ValueError('broken')\nf()\n"
+    result = run([sys.executable, "-m", "workbench", "exec", script(tmp_path, text)])
+    assert result.returncode == 1
+    assert result.stderr.endswith("ValueError: broken\n")
+    assert result.stderr.count("File") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("import sys; sys.exit('a reason')", 1, "a reason"),
+        ("raise KeyboardInterrupt", 130, ""),
+        ("x = (", 1, "SyntaxError"),
+    ],
+)
+def test_exit_codes_are_those_of_python(
+    tmp_path: Path, text: str, code: int, words: str
+) -> None:
+    result = run([sys.executable, "-m", "ipu_runtime", script(tmp_path, text)])
+    assert result.returncode == code
+    assert words in result.stderr
+
+
+def test_usage_errors() -> None:
+    assert run([sys.executable, "-m", "ipu_runtime"]).returncode == 2
+    missing = run([sys.executable, "-m", "ipu_runtime", "no_such_script.py"])
+    assert missing.returncode == 2
+    assert missing.stderr == "ipu_runtime: no_such_script.py: no such script\n"
+
+
+def test_scripts_import_their_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "neighbour.py").write_text("VALUE = 3\n", encoding="utf-8")
+    text = "from neighbour import VALUE\nprint(VALUE, __file__)\n"
+    file = script(tmp_path, text)
+    result = run([sys.executable, "-m", "workbench", "exec", file])
+    assert result.stdout == f"3 {file}\n"
