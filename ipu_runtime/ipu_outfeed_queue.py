@@ -88,6 +88,11 @@ class IPUOutfeedQueue:
                 "tuple, list or dict."
             )
         self._graphs.add(graph)
+        return self._enqueue(tensors)
+
+    def _enqueue(self, tensors: Any) -> Any:
+        """Enqueue, also where a program does it several times, as pipelines do."""
+        self._graphs.add(tf.compat.v1.get_default_graph())
         flat = [tf.convert_to_tensor(item) for item in tf.nest.flatten(tensors)]
         structure = tf.nest.map_structure(lambda _: None, tensors)
         dtypes = [item.dtype for item in flat]

@@ -32,7 +32,7 @@ class Accumulation:
 
     def zeros(self, weights: Sequence[Any]) -> list[Any]:
         """Return empty accumulators."""
-        return [tf.zeros(weight.shape, self._type_for(weight)) for weight in weights]
+        return [tf.zeros(weight.shape, self.type_for(weight)) for weight in weights]
 
     def add(
         self, accumulators: Sequence[Any], gradients: Sequence[Any], index: Any
@@ -66,7 +66,8 @@ class Accumulation:
 
         return shrink, lambda value: value / (tf.cast(done, value.dtype) + 1)
 
-    def _type_for(self, weight: Any) -> Any:
+    def type_for(self, weight: Any) -> Any:
+        """Return the type of a weight's accumulator."""
         if self.dtype is None:
             return weight.dtype
         return self.dtype(weight) if callable(self.dtype) else self.dtype

@@ -9,6 +9,7 @@ from typing import Any
 
 from ipu_runtime.engine.model_scope import LayerUse
 from ipu_runtime.engine.observer import Progress, current_observer
+from ipu_runtime.plan.schedule import Schedule
 
 _PIECE_SECONDS = 0.1
 _UNWATCHED_PIECE_SECONDS = 1.0
@@ -37,6 +38,10 @@ class EstimatorProgram:
     """What the host fetches after each loop."""
     finals: Mapping[str, Any] = field(default_factory=dict)
     """What the host fetches once at the end, by name of the result."""
+    schedule: Schedule | None = None
+    """The pipeline's schedule, for a pipeline."""
+    peak_stash: tuple[int, ...] = ()
+    """Most micro-batches that waited at each stage."""
     host_operation: Any = None
     """Runs on the host after the loop."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,14 +89,17 @@ def replicate(
     arguments: Sequence[Sequence[Any]],
     variables: ReplicaVariables,
     must_run: Sequence[Any] = (),
+    given: Mapping[str, Any] | None = None,
 ) -> Copies:
     """Copy a traced graph into the current one, once for every replica.
 
-    `arguments` holds the values of the graph's own inputs, by replica.
+    `arguments` holds the values of the graph's own inputs, by replica. When tensors
+    are `given` by name, only what the outputs need besides is copied, without side
+    effects.
     """
-    copier = _Copier(variables, arguments, source)
+    copier = _Copier(variables, arguments, source, given)
     wanted = [*(tensor.op for tensor in source.outputs), *must_run]
-    for operation in in_order(wanted):
+    for operation in in_order(wanted, given):
         copier.copy(operation)
     return Copies(
         [
@@ -107,8 +110,13 @@ def replicate(
     )
 
 
-def in_order(wanted: Sequence[Any]) -> Iterator[Any]:
-    """Yield what the wanted operations need, each after its inputs."""
+def in_order(
+    wanted: Sequence[Any], given: Mapping[str, Any] | None = None
+) -> Iterator[Any]:
+    """Yield what the wanted operations need, each after its inputs.
+
+    When tensors are given, nothing is needed for them, and nothing is waited for.
+    """
     done: set[str] = set()
     stack = [(operation, False) for operation in reversed(wanted)]
     while stack:
@@ -120,8 +128,11 @@ def in_order(wanted: Sequence[Any]) -> Iterator[Any]:
             yield operation
             continue
         stack.append((operation, True))
+        if given and operation.outputs and operation.outputs[0].name in given:
+            continue
         needed = [tensor.op for tensor in operation.inputs]
-        for other in (*operation.control_inputs, *needed):
+        waited_for = operation.control_inputs if given is None else ()
+        for other in (*waited_for, *needed):
             if other.name not in done:
                 stack.append((other, False))
 
@@ -132,11 +143,14 @@ class _Copier:
         variables: ReplicaVariables,
         arguments: Sequence[Sequence[Any]],
         source: Any,
+        given: Mapping[str, Any] | None,
     ) -> None:
         self.operations: dict[str, list[Any]] = {}
         self._variables = variables
         self._replicas = variables.replicas
-        self._tensors: list[dict[str, Any]] = [{} for _ in range(self._replicas)]
+        self._waits = given is None
+        self._tensors = [dict(given or {}) for _ in range(self._replicas)]
+        self._last_read: dict[str, Any] = {}
         self._target = tf.compat.v1.get_default_graph()
         for function in source._functions.values():
             self._target._add_function_recursive(function)
@@ -186,9 +200,7 @@ class _Copier:
         else:
             copies: list[Any] = []
             for replica in range(self._replicas):
-                # Batches are dealt out in turn.
-                after = copies[-1:] if operation.type == "IteratorGetNext" else []
-                copies.append(self._copy_for(operation, replica, after))
+                copies.append(self._copy_in_turn(operation, replica))
             self._store(operation, [copy.outputs for copy in copies])
             self.operations[operation.name] = copies
 
@@ -196,6 +208,16 @@ class _Copier:
         for replica, tensors in enumerate(outputs):
             for original, copy in zip(operation.outputs, tensors, strict=True):
                 self._tensors[replica][original.name] = copy
+
+    def _copy_in_turn(self, operation: Any, replica: int) -> Any:
+        """Copy an operation; those that take a batch do it one after the other."""
+        if operation.type != "IteratorGetNext":
+            return self._copy_for(operation, replica, [])
+        iterator = operation.inputs[0].name
+        after = [self._last_read[iterator]] if iterator in self._last_read else []
+        copy = self._copy_for(operation, replica, after)
+        self._last_read[iterator] = copy
+        return copy
 
     def _copy_for(self, operation: Any, replica: int, after: Sequence[Any]) -> Any:
         inputs = [self.tensor(tensor, replica) for tensor in operation.inputs]
@@ -220,8 +242,8 @@ class _Copier:
         return copy
 
     def _controls(self, operation: Any, replica: int) -> list[Any]:
-        controls = []
-        for control in operation.control_inputs:
+        controls: list[Any] = []
+        for control in operation.control_inputs if self._waits else ():
             copies = self.operations[control.name]
             controls.extend(copies[replica : replica + 1] or copies[:1])
         return controls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, IntEnum
+from importlib import import_module
 from typing import Any
 
 from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
@@ -74,7 +75,6 @@ _IN_PIPELINE_OP = ("OptimizerFunctionOutput", "pipeline", "recomputation_checkpo
 def __getattr__(name: str) -> Any:
     # `pipeline` needs TensorFlow, the enums do not.
     if name in _IN_PIPELINE_OP:
-        from ipu_runtime.ops import pipeline_op
-
-        return getattr(pipeline_op, name)
+        module = import_module("ipu_runtime.ops.pipeline_op")
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

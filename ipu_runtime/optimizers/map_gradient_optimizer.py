@@ -18,11 +18,16 @@ class MapGradientOptimizer(IpuOptimizer):
         name: str = "MapGradientOptimizer",
     ) -> None:
         super().__init__(wrapped_optimizer, name)
-        self._function = gradient_mapping_function
+        self.gradient_mapping_function = gradient_mapping_function
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """Compute gradients, then map each."""
         return [
-            (None if gradient is None else self._function(gradient, variable), variable)
+            (
+                None
+                if gradient is None
+                else self.gradient_mapping_function(gradient, variable),
+                variable,
+            )
             for gradient, variable in self._opt.compute_gradients(*args, **kwargs)
         ]

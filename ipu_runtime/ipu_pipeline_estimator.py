@@ -1,0 +1,312 @@
+"""An estimator for pipelined models: `ipu.ipu_pipeline_estimator`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from ipu_runtime.engine.device_loop import build_loop
+from ipu_runtime.engine.estimator_program import EstimatorProgram
+from ipu_runtime.engine.graph_pipeline import build_run
+from ipu_runtime.engine.model_scope import model_scope
+from ipu_runtime.engine.placement import current_placement
+from ipu_runtime.estimator_base import EstimatorBase
+from ipu_runtime.estimator_functions import parameter_names, split_element
+from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
+from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu_runtime.ipu_run_config import RunConfig
+from ipu_runtime.ops.pipeline_op import PreparedPipeline, ResultOptions, prepare
+from ipu_runtime.tf_estimator import ModeKeys, WarmStartSettings
+
+Reduction = GradientAccumulationReductionMethod
+_ALLOWED = ("mode", "params", "config")
+_PREPARED = {
+    "pipeline_schedule": "schedule",
+    "recomputation_mode": "recomputation_mode",
+    "gradient_accumulation_dtype": "dtype",
+    "inputs": "inputs",
+    "batch_serialization_iterations": "serialization",
+    "forward_propagation_stages_poplar_options": "forward_options",
+    "backward_propagation_stages_poplar_options": "backward_options",
+    "weight_update_poplar_options": "update_options",
+    "continuous_weight_updates": "continuous",
+}
+"""Arguments of the pipeline operation that matter here, and where they go."""
+_NO_EFFECT = (
+    "gradient_accumulation_for_captured_grads",
+    "offload_weight_update_variables",
+    "replicated_optimizer_state_sharding",
+    "offload_activations",
+    "offload_gradient_accumulation_buffers",
+    "replicated_weight_sharding",
+    "offload_weights",
+    "outfeed_loss",
+    "name",
+)
+
+
+class _SpecFields(NamedTuple):
+    mode: str
+    computational_stages: Sequence[Any]
+    gradient_accumulation_count: int
+    eval_metrics_fn: Callable[..., Mapping[str, Any]] | None
+    optimizer_function: Callable[..., Any] | None
+    device_mapping: Sequence[int] | None
+    loss_accumulator_dtype: Any
+    training_hooks: tuple[Any, ...]
+    evaluation_hooks: tuple[Any, ...]
+    prediction_hooks: tuple[Any, ...]
+    reduction_method: Reduction | str
+    pipeline_op_kwargs: Mapping[str, Any]
+
+
+class IPUPipelineEstimatorSpec(_SpecFields):
+    """What the model function of a pipelined model returns."""
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        mode: str,
+        computational_stages: Sequence[Any],
+        gradient_accumulation_count: int | None = None,
+        eval_metrics_fn: Callable[..., Mapping[str, Any]] | None = None,
+        optimizer_function: Callable[..., Any] | None = None,
+        device_mapping: Sequence[int] | None = None,
+        loss_accumulator_dtype: Any = None,
+        training_hooks: Sequence[Any] | None = None,
+        evaluation_hooks: Sequence[Any] | None = None,
+        prediction_hooks: Sequence[Any] | None = None,
+        reduction_method: Reduction | str = Reduction.SUM,
+        **pipeline_op_kwargs: Any,
+    ) -> IPUPipelineEstimatorSpec:
+        # The older API has another name for the count.
+        older = pipeline_op_kwargs.pop("pipeline_depth", None)
+        count = (
+            older
+            if gradient_accumulation_count is None
+            else (gradient_accumulation_count)
+        )
+        if mode == ModeKeys.TRAIN and optimizer_function is None:
+            raise ValueError("Training needs an `optimizer_function` in the spec.")
+        if mode == ModeKeys.EVAL and eval_metrics_fn is None:
+            raise ValueError("Evaluation needs an `eval_metrics_fn` in the spec.")
+        if not count:
+            raise ValueError(
+                "`gradient_accumulation_count` must be given and above 0, but is "
+                f"{count!r}."
+            )
+        if "accumulate_outfeed" in pipeline_op_kwargs:
+            raise ValueError("`accumulate_outfeed` is set by the estimator itself.")
+        unknown = set(pipeline_op_kwargs) - set(_PREPARED) - set(_NO_EFFECT)
+        if unknown:
+            raise TypeError(
+                f"{', '.join(sorted(unknown))} is no argument of a pipeline."
+            )
+        return super().__new__(
+            cls,
+            mode=mode,
+            computational_stages=computational_stages,
+            gradient_accumulation_count=count,
+            eval_metrics_fn=eval_metrics_fn,
+            optimizer_function=optimizer_function,
+            device_mapping=device_mapping,
+            loss_accumulator_dtype=loss_accumulator_dtype,
+            training_hooks=tuple(training_hooks or ()),
+            evaluation_hooks=tuple(evaluation_hooks or ()),
+            prediction_hooks=tuple(prediction_hooks or ()),
+            reduction_method=reduction_method,
+            pipeline_op_kwargs=pipeline_op_kwargs,
+        )
+
+
+class IPUPipelineEstimator(EstimatorBase):
+    """Trains, evaluates and predicts with stages instead of one model."""
+
+    def __init__(
+        self,
+        model_fn: Callable[..., IPUPipelineEstimatorSpec],
+        model_dir: str | None = None,
+        config: RunConfig | None = None,
+        params: Mapping[str, Any] | None = None,
+        warm_start_from: str | WarmStartSettings | None = None,
+    ) -> None:
+        super().__init__(model_fn, model_dir, config, params, warm_start_from)
+        forbidden = [n for n in parameter_names(model_fn) if n not in _ALLOWED]
+        if forbidden:
+            raise ValueError(
+                f"model_fn must not take {', '.join(forbidden)}: features and labels "
+                f"go to the first stage. It may take {', '.join(_ALLOWED)}."
+            )
+
+    def _build(self, mode: str, infeed: IPUInfeedQueue) -> EstimatorProgram:
+        spec = self._spec(mode)
+        count = spec.gradient_accumulation_count
+        whole_runs = self._config.ipu_run_config.counts_pipeline_runs
+        if not whole_runs:
+            self._check_count(count)
+        self._check_devices(spec)
+        outfeed = IPUOutfeedQueue(feed_name="results")
+        training = mode == ModeKeys.TRAIN
+        settings = {
+            _PREPARED[name]: value
+            for name, value in spec.pipeline_op_kwargs.items()
+            if name in _PREPARED
+        }
+        pipeline = prepare(
+            spec.computational_stages,
+            count,
+            results=ResultOptions(None if training else outfeed),
+            infeed=_FeaturesOnly(infeed) if mode == ModeKeys.PREDICT else infeed,
+            optimizer_function=spec.optimizer_function if training else None,
+            device_mapping=spec.device_mapping,
+            reduction_method=spec.reduction_method,
+            **settings,
+        )
+        return self._loop_program(spec, pipeline, outfeed, 1 if whole_runs else count)
+
+    def _loop_program(
+        self,
+        spec: IPUPipelineEstimatorSpec,
+        pipeline: PreparedPipeline,
+        outfeed: IPUOutfeedQueue,
+        steps_per_run: int,
+    ) -> EstimatorProgram:
+        placement = current_placement()
+        assert placement is not None
+        units = tf.compat.v1.placeholder_with_default(
+            tf.constant(self._loop // steps_per_run), [], name="runs"
+        )
+        stash: list[tuple[int, ...]] = []
+
+        def body(index: Any, loss: Any) -> tuple[list[Any], list[Any]]:
+            if not pipeline.training:
+                _, operations = pipeline.run_once()
+                return [index + 1, loss], operations
+            run = build_run(pipeline.pipeline)
+            stash.append(run.peak_stash)
+            mean = tf.add_n(run.losses) / float(len(run.losses))
+            update = run.update
+            operation = update if isinstance(update, tf.Operation) else update.op
+            return [index + 1, loss + tf.cast(tf.reduce_mean(mean), tf.float32)], [
+                operation
+            ]
+
+        with model_scope(self._config.tf_random_seed) as scope:
+            loop = build_loop(
+                lambda index, _: index < units,
+                body,
+                [tf.constant(0), tf.constant(0.0)],
+                placement.replica_count,
+                needs_exchange=pipeline.training,
+            )
+        losses = [carried[1] for carried in loop.carried]
+        after_loop, finals = self._host_side(spec, outfeed)
+        return EstimatorProgram(
+            units,
+            {"loss": tf.add_n(losses) / float(len(losses))}
+            if pipeline.training
+            else {},
+            loop.operation,
+            steps_per_unit=steps_per_run,
+            batches_per_unit=spec.gradient_accumulation_count,
+            broadcasts=loop.broadcasts,
+            layer_uses=scope.layer_uses,
+            hooks={
+                ModeKeys.TRAIN: spec.training_hooks,
+                ModeKeys.EVAL: spec.evaluation_hooks,
+                ModeKeys.PREDICT: spec.prediction_hooks,
+            }[spec.mode],
+            after_loop=after_loop,
+            finals=finals,
+            schedule=pipeline.pipeline.schedule,
+            peak_stash=stash[0] if stash else (),
+        )
+
+    def _host_side(
+        self, spec: IPUPipelineEstimatorSpec, outfeed: IPUOutfeedQueue
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the fetches after each loop, and those at the end."""
+        if spec.mode == ModeKeys.TRAIN:
+            return {}, {}
+        outputs = outfeed.dequeue()
+        if spec.mode == ModeKeys.PREDICT:
+            if isinstance(outputs, list) and len(outputs) == 1:
+                outputs = outputs[0]
+            if not (tf.is_tensor(outputs) or isinstance(outputs, dict)):
+                raise ValueError(
+                    "The last stage must return one tensor or a dict for prediction, "
+                    f"but returned {len(outputs)} tensors."
+                )
+            return {"predictions": outputs}, {}
+        metrics = _call_metrics(spec.eval_metrics_fn, outputs)
+        pairs = {name: value for name, value in metrics.items() if name != "loss"}
+        after_loop = {
+            f"{name}/update": pair[1] if isinstance(pair, tuple) else pair
+            for name, pair in pairs.items()
+        }
+        loss = metrics["loss"]
+        after_loop["loss"] = loss[1] if isinstance(loss, tuple) else loss
+        finals = {
+            name: pair[0] for name, pair in pairs.items() if isinstance(pair, tuple)
+        }
+        return after_loop, finals
+
+    def _spec(self, mode: str) -> IPUPipelineEstimatorSpec:
+        offered = {"mode": mode, "params": self.params, "config": self._config}
+        names = parameter_names(self._model_fn)
+        spec = self._model_fn(**{name: offered[name] for name in names})
+        if not isinstance(spec, IPUPipelineEstimatorSpec):
+            raise TypeError(
+                "model_fn must return an IPUPipelineEstimatorSpec, but returned "
+                f"{type(spec).__name__}."
+            )
+        return spec
+
+    def _check_count(self, count: int) -> None:
+        if self._loop < count or self._loop % count:
+            raise ValueError(
+                f"iterations_per_loop ({self._loop}) must be a multiple of "
+                f"gradient_accumulation_count ({count})."
+            )
+
+    def _check_devices(self, spec: IPUPipelineEstimatorSpec) -> None:
+        shards = self._config.ipu_run_config.num_shards
+        mapping = spec.device_mapping
+        needed = len(set(mapping)) if mapping else len(spec.computational_stages)
+        if not shards / 2 < needed <= shards:
+            raise ValueError(
+                f"The pipeline's stages need {needed} IPU(s), but num_shards is "
+                f"{shards}; it must be {1 << (needed - 1).bit_length()}."
+            )
+
+
+class _FeaturesOnly(IPUInfeedQueue):
+    """A feed without labels, for prediction."""
+
+    def __init__(self, infeed: IPUInfeedQueue) -> None:
+        self._infeed = infeed
+
+    def _dequeue(self) -> Any:
+        features, _ = split_element(self._infeed._dequeue())
+        return features
+
+
+def _call_metrics(function: Callable[..., Any] | None, outputs: Any) -> dict[str, Any]:
+    assert function is not None
+    if isinstance(outputs, dict):
+        metrics = function(**outputs)
+    elif isinstance(outputs, list):
+        metrics = function(*outputs)
+    else:
+        metrics = function(outputs)
+    if not isinstance(metrics, dict):
+        raise TypeError(
+            f"eval_metrics_fn must return a dict, but returned {metrics!r}."
+        )
+    if "loss" not in metrics:
+        raise KeyError("eval_metrics_fn must return a dict with 'loss' in it.")
+    return metrics
