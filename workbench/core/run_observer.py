@@ -22,6 +22,8 @@ class RunObserver:
     """Watches the training loops of a backend; an `ipu_runtime.engine` observer."""
 
     def __init__(self, context: RunContext) -> None:
+        self.stopped = False
+        """Whether a loop was told to stop, so that its epoch is not complete."""
         self._context = context
         self._epoch_began_s = time.perf_counter()
         self._step_ms_sum = 0.0
@@ -60,7 +62,8 @@ class RunObserver:
 
     def should_stop(self) -> bool:
         """Asked between pieces; blocks while the run is paused."""
-        return self._context.control.should_stop()
+        self.stopped = self._context.control.should_stop()
+        return self.stopped
 
     def epoch_began(self) -> None:
         """An epoch begins: its time and its steps count from here."""

@@ -10,11 +10,11 @@ import keras
 import tensorflow as tf
 
 from ipu_runtime.engine.observer import Progress
-from workbench.core.checkpoint import Checkpoint, keras_state, load, restore_keras, save
-from workbench.core.dataset import PreparedData, PreparedPart, load_prepared
+from workbench.core.dataset import PreparedPart, load_prepared
 from workbench.core.epoch_order import training_order
 from workbench.core.events import Compiling
 from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.keras_training import train_and_evaluate
 from workbench.core.model_builder import build_keras_model, compile_arguments
 from workbench.core.planning import plan_experiment
 from workbench.core.run_context import RunContext
@@ -24,60 +24,37 @@ _PIECE_S = 0.1
 
 
 def train(spec: ExperimentSpec, context: RunContext) -> None:
-    """Train and evaluate with `Model.fit`, epoch by epoch."""
+    """Train and evaluate with `Model.fit` and `Model.evaluate`."""
     context.emit(Compiling("loading the data"))
     data = load_prepared(spec, lambda text: context.emit(Compiling(text)))
     context.emit(Compiling(f"building the model; {data.report()}"))
     model = build_keras_model(spec)
     # XLA is several times slower than oneDNN for convolutions on a CPU.
     model.compile(**compile_arguments(spec), jit_compile=False)
-    metrics: list[Mapping[str, Any]] = []
-    if context.checkpoint is not None:
-        checkpoint = load(context.checkpoint)
-        restore_keras(model, checkpoint)
-        metrics += checkpoint.metrics
     observer = RunObserver(context)
     reporter = _Reporter(observer, spec)
-    for epoch in range(context.first_epoch, spec.train.epochs + 1):
-        if observer.should_stop():
-            return
-        logs = _train_epoch(model, spec, data, epoch, observer, reporter)
-        if reporter.stopped:
-            return
-        observer.epoch_ended(epoch, logs)
-        metrics.append({"epoch": epoch, **logs})
-        state = Checkpoint(epoch, *keras_state(model), metrics=tuple(metrics))
-        save(context.directory / "checkpoints", state)
-    if spec.train.evaluate and not observer.should_stop():
-        context.emit(Compiling("evaluating on the test data"))
-        batches = _batches(data.test, None, spec.data.batch_size)
-        logs = model.evaluate(
+    order = training_order(spec)
+    batch_size = spec.data.batch_size
+
+    def train_epoch(epoch: int) -> dict[str, float]:
+        history = model.fit(
+            _batches(data.train, order.indices(epoch), batch_size),
+            initial_epoch=epoch - 1,
+            epochs=epoch,
+            shuffle=False,
+            verbose=0,
+            callbacks=[reporter],
+        )
+        return {name: float(values[-1]) for name, values in history.history.items()}
+
+    def evaluate() -> dict[str, float]:
+        batches = _batches(data.test, None, batch_size)
+        logs: dict[str, float] = model.evaluate(
             batches, verbose=0, callbacks=[reporter], return_dict=True
         )
-        if not reporter.stopped:
-            observer.evaluated(logs)
+        return logs
 
-
-def _train_epoch(
-    model: Any,
-    spec: ExperimentSpec,
-    data: PreparedData,
-    epoch: int,
-    observer: RunObserver,
-    reporter: _Reporter,
-) -> dict[str, float]:
-    order = training_order(spec).indices(epoch)
-    batches = _batches(data.train, order, spec.data.batch_size)
-    observer.epoch_began()
-    history = model.fit(
-        batches,
-        initial_epoch=epoch - 1,
-        epochs=epoch,
-        shuffle=False,
-        verbose=0,
-        callbacks=[reporter],
-    )
-    return {name: float(values[-1]) for name, values in history.history.items()}
+    train_and_evaluate(spec, context, observer, model, train_epoch, evaluate)
 
 
 def _batches(part: PreparedPart, order: Any, batch_size: int) -> Any:
@@ -101,7 +78,6 @@ class _Reporter(keras.callbacks.Callback):
     def __init__(self, observer: RunObserver, spec: ExperimentSpec) -> None:
         super().__init__()
         plan = plan_experiment(spec)
-        self.stopped = False
         self._observer = observer
         self._ipu_step_us = plan.ipu_step_us
         self._ipu_compile_s = plan.compile_s
@@ -131,7 +107,6 @@ class _Reporter(keras.callbacks.Callback):
         elif now - self._began_s >= _PIECE_S or step == steps:
             self._report(step, steps, logs or {}, now)
         if self._observer.should_stop():
-            self.stopped = True
             self.model.stop_training = True
 
     def _report(
@@ -149,5 +124,4 @@ class _Reporter(keras.callbacks.Callback):
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         """Leave the evaluation when the run is stopped."""
         if self._observer.should_stop():
-            self.stopped = True
             self.model.stop_evaluating = True
