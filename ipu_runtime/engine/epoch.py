@@ -37,7 +37,6 @@ class Work:
     """Whether executions may run into each other, because nobody looks between."""
     stop_training: Callable[[], bool]
     pieces: PieceSize
-    compiled: bool = False
     seconds: float = 0.0
     """Measured time of all pieces but the first, which compiles."""
     batches: int = 0
@@ -129,20 +128,18 @@ class Epoch:
 
     def _piece(self, source: Any, batch: int, size: int) -> Any:
         work = self._work
-        first = not work.compiled
+        first = not work.pieces.compiled
         if first and self._observer:
             self._observer.compiling(_PROGRAM_NAMES[work.phase])
         started = time.perf_counter()
         results = work.program.run(source, batch, size)
         seconds = time.perf_counter() - started
         work.pieces.record(size, seconds)
-        if first:
-            work.compiled = True
-            if self._observer:
-                self._observer.compiled(
-                    _PROGRAM_NAMES[work.phase], seconds, work.clock.compile_s
-                )
-        else:
+        if first and self._observer:
+            self._observer.compiled(
+                _PROGRAM_NAMES[work.phase], seconds, work.clock.compile_s
+            )
+        if not first:
             work.seconds += seconds
             work.batches += size
             self._seconds += seconds

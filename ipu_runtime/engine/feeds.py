@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 from keras.src import tree
 from keras.src.trainers.data_adapters.data_adapter_utils import (
@@ -82,6 +83,25 @@ class ArrayFeed:
             # Keras shuffles arrays with a seed drawn from the same global state.
             np.random.shuffle(order)
         return self._arrays, tf.constant(order.reshape(-1, self.batch_size))
+
+
+class OrderedFeed(ArrayFeed):
+    """Batches of arrays in an order that is set for every epoch."""
+
+    def __init__(self, arrays: Any, batch_size: int) -> None:
+        super().__init__(arrays, batch_size, shuffle=False)
+        self.order: npt.NDArray[np.signedinteger[Any]] = np.arange(self._samples)
+        """Samples of one epoch; they may repeat, or some may be left out."""
+
+    @property
+    def batches(self) -> int:
+        """Whole batches that the order has."""
+        return len(self.order) // self.batch_size
+
+    def source(self) -> Any:
+        """Return the arrays, and the samples of every batch."""
+        rows = self.order[: self.batches * self.batch_size].astype(np.int32)
+        return self._arrays, tf.constant(rows.reshape(-1, self.batch_size))
 
 
 class DatasetFeed:

@@ -29,6 +29,8 @@ def make_feed(
     infeed: Mapping[str, Any] | None = None,
 ) -> Feed:
     """Return the feed for the data; raises what the device's Keras raises."""
+    if isinstance(x, ArrayFeed):
+        return x
     if isinstance(x, tf.data.Dataset):
         for name, value in (("y", y), ("sample_weight", sample_weight)):
             if value is not None:

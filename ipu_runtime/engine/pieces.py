@@ -12,7 +12,8 @@ class PieceSize:
     def __init__(self, unit: int) -> None:
         self._unit = unit
         self._units = 1
-        self._compiled = False
+        self.compiled = False
+        """Whether the program has run before."""
 
     def next(self, remaining: int) -> int:
         """Return how many of the remaining batches to do in one go."""
@@ -20,8 +21,8 @@ class PieceSize:
 
     def record(self, batches: int, seconds: float) -> None:
         """Take in how long a piece took; the first one only compiles."""
-        if not self._compiled:
-            self._compiled = True
+        if not self.compiled:
+            self.compiled = True
             return
         wanted = int(_TARGET_S * batches / max(seconds, 1e-6) / self._unit)
         limit = max(1, batches // self._unit) * _GROWTH

@@ -1,0 +1,96 @@
+"""Keras under `IPUStrategy`: plain, replicated or pipelined on the emulated device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_runtime.config import config_from_fields
+from ipu_runtime.emulated_device import emulated_system
+from ipu_runtime.engine.feeds import OrderedFeed
+from ipu_runtime.engine.observer import observed_by
+from ipu_runtime.ipu_strategy import IPUStrategy
+from ipu_runtime.keras.pipeline_stage import PipelineStage
+from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from workbench.core.dataset import PreparedPart, load_prepared
+from workbench.core.epoch_order import training_order
+from workbench.core.events import Compiling
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.keras_training import train_and_evaluate
+from workbench.core.locations import hardware_file
+from workbench.core.model_builder import build_keras_model, compile_arguments
+from workbench.core.run_context import RunContext
+from workbench.core.run_observer import RunObserver
+from workbench.core.sample_counts import (
+    evaluation_steps_per_execution,
+    training_steps_per_execution,
+)
+
+
+def train(spec: ExperimentSpec, context: RunContext) -> None:
+    """Train and evaluate with the extended `fit` and `evaluate`."""
+    context.emit(Compiling("loading the data"))
+    data = load_prepared(spec, lambda text: context.emit(Compiling(text)))
+    context.emit(Compiling(f"building the model; {data.report()}"))
+    config_from_fields(spec.ipu).configure_ipu_system()
+    observer = RunObserver(context)
+    with (
+        emulated_system(spec.execution.system, hardware_file()),
+        IPUStrategy().scope(),
+        observed_by(observer),
+    ):
+        model = _build(spec)
+        training = _feed(data.train, spec.data.batch_size)
+        testing = _feed(data.test, spec.data.batch_size)
+        order = training_order(spec)
+
+        def train_epoch(epoch: int) -> dict[str, float]:
+            training.order = order.indices(epoch)
+            model.steps_per_execution = training_steps_per_execution(spec)
+            history = model.fit(
+                training, initial_epoch=epoch - 1, epochs=epoch, verbose=0
+            )
+            return {name: float(values[-1]) for name, values in history.history.items()}
+
+        def evaluate() -> dict[str, float]:
+            model.steps_per_execution = evaluation_steps_per_execution(spec)
+            logs: dict[str, float] = model.evaluate(
+                testing, verbose=0, return_dict=True
+            )
+            return logs
+
+        train_and_evaluate(spec, context, observer, model, train_epoch, evaluate)
+
+
+def _build(spec: ExperimentSpec) -> Any:
+    """Return the compiled model, with the options of the experiment."""
+    pipelined = bool(spec.pipeline.stages)
+    model = build_keras_model(spec, PipelineStage if pipelined else None)
+    execution = spec.execution
+    if pipelined:
+        model.set_pipelining_options(
+            gradient_accumulation_steps_per_replica=execution.gradient_accumulation,
+            device_mapping=list(spec.pipeline.device_mapping) or None,
+            gradient_accumulation_reduction_method=execution.accumulation_reduction,
+            pipeline_schedule=PipelineSchedule[spec.pipeline.schedule],
+            recomputation_mode=RecomputationMode[spec.pipeline.recomputation],
+            offload_activations=spec.pipeline.offload_activations,
+        )
+    else:
+        model.set_gradient_accumulation_options(
+            gradient_accumulation_steps_per_replica=execution.gradient_accumulation,
+            gradient_accumulation_reduction_method=execution.accumulation_reduction,
+        )
+    model.set_replication_options(execution.metric_reduction)
+    model.compile(
+        **compile_arguments(spec),
+        steps_per_execution=training_steps_per_execution(spec),
+        jit_compile=False,
+    )
+    return model
+
+
+def _feed(part: PreparedPart, batch_size: int) -> OrderedFeed:
+    arrays = [part.x, part.y]
+    if part.sample_weight is not None:
+        arrays.append(part.sample_weight)
+    return OrderedFeed(tuple(arrays), batch_size)
