@@ -43,6 +43,7 @@ class IPUInfeedQueue:
                     "defined. Batch it with `drop_remainder=True`, so that the last "
                     "batch is as large as the others."
                 )
+        self._host_dataset = dataset
         self._dataset = dataset.concatenate(_failure(self._spec)).prefetch(
             self._prefetch_depth
         )

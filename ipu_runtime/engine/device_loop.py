@@ -76,7 +76,11 @@ def build_loop(
 
     if count > 1:
         variables.create(traced)
-    with tf.control_dependencies(variables.broadcasts if broadcast_first else None):
+    around = _waiting.get()
+    if broadcast_first and around is not None:
+        around.broadcasts.extend(variables.broadcasts)
+    at_once = broadcast_first and around is None
+    with tf.control_dependencies(variables.broadcasts if at_once else None):
         start = [tf.identity(value) for value in carried] * count
         flat = tf.while_loop(
             lambda *values: condition(*values[: len(carried)]),
@@ -87,7 +91,39 @@ def build_loop(
     flat = list(flat) if isinstance(flat, (list, tuple)) else [flat]
     for tensor in flat:
         mark_shared(tensor.op)
+        for source in tensor.op.inputs:
+            mark_shared(source.op)
     return DeviceLoop(_split(flat, count), tf.group(*flat), variables.broadcasts)
+
+
+def build_once(
+    body: Body, arguments: Sequence[Any], replicas: Callable[[], int]
+) -> Any:
+    """Build a program without a loop; return its operation or a list of results.
+
+    Results are those of the first replica.
+    """
+    traced, must_run, waiting = _trace(body, arguments)
+    count = replicas()
+    for tell in waiting.tell:
+        tell(count)
+    if waiting.multiples:
+        raise ValueError(
+            "Gradients are accumulated over several mini-batches, which needs a loop: "
+            "ipu.loops.repeat."
+        )
+    variables = ReplicaVariables(count)
+    if count > 1:
+        variables.create(traced)
+    with tf.control_dependencies([*variables.broadcasts, *waiting.broadcasts]):
+        values = [[tf.identity(item) for item in arguments] for _ in range(count)]
+        copies = replicate(traced, values, variables, must_run)
+    every = [tensor.op for outputs in copies.outputs for tensor in outputs]
+    done = tf.group(*every, *copies.control_outputs)
+    if not copies.outputs[0]:
+        return done
+    with tf.control_dependencies([done]):
+        return [tf.identity(tensor) for tensor in copies.outputs[0]]
 
 
 def _split(flat: Sequence[Any], replicas: int) -> list[list[Any]]:
@@ -101,6 +137,8 @@ class _Trace:
 
     tell: list[Callable[[int], None]] = field(default_factory=list)
     multiples: list[int] = field(default_factory=list)
+    broadcasts: list[Any] = field(default_factory=list)
+    """Of loops inside; they must be done before the program starts."""
 
 
 _waiting: ContextVar[_Trace | None] = ContextVar("waiting", default=None)

@@ -21,6 +21,8 @@ class Placement:
     """IPUs of a replica that something was placed on."""
     compiling: bool = False
     """Whether a program is being built right now."""
+    on_host: bool = False
+    """Whether what is being built runs outside of the program."""
 
     @property
     def ordinal(self) -> int:

@@ -306,7 +306,7 @@ def written_handles(source: Any) -> set[str]:
     return {
         tensor.name
         for operation in source.get_operations()
-        if operation.type not in _READS
+        if operation.type not in _READS and SHARED not in operation.node_def.attr
         for tensor in operation.inputs
         if tensor.dtype == tf.resource
     }
