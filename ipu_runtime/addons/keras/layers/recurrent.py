@@ -52,7 +52,7 @@ class _DeviceRecurrent:
             kind, "recurrent_activation", recurrent_activation, _RECURRENT_ACTIVATIONS
         )
         dtype = kwargs.get("dtype")
-        if dtype is not None and str(dtype) not in ("float16", "float32"):
+        if _variable_dtype(dtype) not in ("float16", "float32"):
             raise ValueError(
                 f"{kind}: dtype must be float16 or float32, not {dtype!r}."
             )
@@ -112,6 +112,11 @@ def _check_activation(
         raise ValueError(
             f"{kind}: {name} {word!r} is not supported; valid are {', '.join(allowed)}."
         )
+
+
+def _variable_dtype(dtype: Any) -> str:
+    named = getattr(dtype, "name", dtype)
+    return str(keras.dtype_policies.get(named).variable_dtype)
 
 
 def _single_seed(seed: Any) -> int | None:

@@ -1,0 +1,102 @@
+"""Report directories, cached executables and events of programs that ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from ipu_runtime import utils
+from ipu_runtime.compat.plugin.poplar.ops import gen_ipu_ops
+from ipu_runtime.config import reset_ipu_configuration
+from ipu_runtime.ipu_strategy import IPUStrategy
+
+pytestmark = pytest.mark.slow
+
+X = np.zeros((8, 4), np.float32)
+Y = np.zeros((8, 2), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _clean_system() -> Iterator[None]:
+    reset_ipu_configuration()
+    yield
+    reset_ipu_configuration()
+
+
+@pytest.fixture
+def model() -> keras.Model:
+    with IPUStrategy().scope():
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+    model.compile("sgd", "mse", steps_per_execution=4)
+    return model
+
+
+def test_training_and_evaluation_get_a_report_each(
+    model: keras.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"autoReport.all": "true", "autoReport.directory": str(tmp_path)}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(options))
+    model.fit(X, Y, batch_size=2, epochs=3, verbose=0)
+    model.fit(X, Y, batch_size=2, epochs=3, verbose=0)
+    model.evaluate(X, Y, batch_size=2, verbose=0)
+    directories = sorted(tmp_path.glob("tf_report__*__*"))
+    assert len(directories) == 2
+    train, evaluation = directories
+    assert {file.name for file in train.iterdir()} == {
+        "execution.json",
+        "framework.json",
+        "memory.json",
+        "plan.json",
+        "report.html",
+    }
+    plan = json.loads((train / "plan.json").read_text())
+    execution = json.loads((train / "execution.json").read_text())
+    assert plan["request"]["batch_size"] == 2
+    assert plan["ipu_step_us"] > 0
+    assert execution["steps_per_replica"] == 12
+    assert execution["executions"] == 3
+    assert execution["modelled_ipu_us_per_step"] == plan["ipu_step_us"]
+    page = (train / "report.html").read_text()
+    assert "dense" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert (
+        json.loads((evaluation / "plan.json").read_text())["request"]["training"]
+        is False
+    )
+
+
+def test_no_reports_unless_asked_for(
+    model: keras.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POPLAR_ENGINE_OPTIONS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    model.predict(X, batch_size=2, verbose=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cached_executable_loads_quicker(
+    model: keras.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_POPLAR_FLAGS", f"--executable_cache_path={tmp_path}")
+    model.fit(X, Y, batch_size=2, verbose=0)
+    first = model.ipu_profile().clock.compile_s
+    assert len(list(tmp_path.glob("*.poplar_exec"))) == 1
+    model.fit(X, Y, batch_size=2, verbose=0)
+    assert 0 < model.ipu_profile().clock.compile_s < first
+    assert len(list(tmp_path.glob("*.poplar_exec"))) == 1
+
+
+def test_events_are_traced_and_forgotten_after_reading(model: keras.Model) -> None:
+    options = utils.create_ipu_config(profiling=True, profile_execution=True)
+    utils.configure_ipu_system(utils.auto_select_ipus(options, 1))
+    model.fit(X, Y, batch_size=2, verbose=0)
+    events = gen_ipu_ops.ipu_event_trace()
+    assert [name for name, _ in utils.extract_compile_reports(events)] == ["train"]
+    executed = utils.extract_execute_reports(events)
+    assert json.loads(executed[0][1])["steps_per_replica"] == 4
+    assert gen_ipu_ops.ipu_event_trace().shape == (0,)
