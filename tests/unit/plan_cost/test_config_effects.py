@@ -94,11 +94,14 @@ def test_selection_order_acts_on_copies(plain: PlanRequest) -> None:
 def test_io_tiles_hide_the_infeed(plain: PlanRequest) -> None:
     serial = make_plan(plain).step
     config = {"io_tiles.num_io_tiles": 128, "io_tiles.place_ops_on_io_tiles": True}
-    hidden = make_plan(replace(plain, config=config)).step
+    plan = make_plan(replace(plain, config=config))
+    hidden = plan.step
+    assert (plan.memory[0].tiles, plan.memory[0].io_tiles) == (1472 - 128, 128)
     assert serial is not None
     assert hidden is not None
     assert serial.infeed_us > 50
     assert hidden.infeed_us == 0
+    assert hidden.compute_us > serial.compute_us
     assert hidden.sync_us < serial.sync_us
 
 

@@ -75,6 +75,14 @@ def test_search_finds_the_exhaustive_optimum(
     assert cost == pytest.approx(exhaustive_cost(shape, mode, mode.tile_bytes))
 
 
+def test_neighbours_that_share_inputs_are_worth_a_tile() -> None:
+    shape, mode = MatrixShape(138, 150, 196), MODES["fp32"]
+    found = plan_pass(shape, mode, 1.0)
+    assert found.out_split % 2 == 0
+    cost = found.compute + found.exchange + found.reduction
+    assert cost == pytest.approx(exhaustive_cost(shape, mode, mode.tile_bytes))
+
+
 @settings(max_examples=40, deadline=None)
 @given(shape=shapes, proportion=st.floats(0.001, 0.05))
 def test_search_within_a_tight_limit(shape: MatrixShape, proportion: float) -> None:

@@ -224,6 +224,30 @@ def test_skip_connections_are_copied_over_every_boundary(resnet50: ModelSpec) ->
     assert plan.layers[4].crossing_bytes == 2 * 2 * block_input + labels
 
 
+def test_inputs_cross_but_no_gradient_of_them_comes_back(
+    chain: Any, base: PlanRequest
+) -> None:
+    image = chain.add("Input", shape=[8, 8, 3])
+    chain.add("Conv2D", filters=4, kernel_size=1)
+    middle = chain.add("Conv2D", filters=4, kernel_size=1)
+    chain.add("Concatenate", image, middle)
+    chain.add("Conv2D", filters=4, kernel_size=1)
+    pipeline = PipelineRequest((0, 0, 1, 1))
+    request = PlanRequest(
+        chain.model(),
+        16,
+        64,
+        label_values=0,
+        ipus=2,
+        gradient_accumulation=4,
+        steps_per_execution=4,
+        pipeline=pipeline,
+    )
+    there, back = 16 * 4 * 64 * (3 + 4), 16 * 4 * 64 * 4
+    wanted = 2 * 5 + (there + back) / 54e3
+    assert make_plan(request).copy_us == pytest.approx(wanted)
+
+
 def test_unknown_optimizer_is_taken_for_the_dearest(base: PlanRequest) -> None:
     plan = make_plan(replace(base, optimizer="Lion"))
     (problem,) = plan.problems
