@@ -36,6 +36,7 @@ class Draft:
         self._position = 0
         self._checked: _Checked | None = None
         self._planned: tuple[ExperimentSpec, Plan] | None = None
+        self._last_good: Plan | None = None
         self._preset_plan: Plan | None = None
 
     @property
@@ -57,20 +58,34 @@ class Draft:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Everything that is wrong or worth a warning, plan included."""
-        found = self._check().problems
-        if self.spec is None or (plan := self.plan) is None:
-            return self.preset.problems + found
-        return found + tuple(item for item in plan.problems if item not in found)
+        found = self.preset.problems + self._check().problems
+        planned = self._plan_of_values()
+        if planned is None:
+            return found
+        return found + tuple(item for item in planned.problems if item not in found)
+
+    @property
+    def valid(self) -> bool:
+        """Whether the figures of `plan` are those of the present values."""
+        return all(item.severity is not Severity.ERROR for item in self.problems)
+
+    def _plan_of_values(self) -> Plan | None:
+        spec = self.spec
+        if spec is None:
+            return None
+        if self._planned is None or self._planned[0] is not spec:
+            self._planned = (spec, _plan(spec))
+            if self._planned[1].step is not None:
+                self._last_good = self._planned[1]
+        return self._planned[1]
 
     @property
     def plan(self) -> Plan | None:
         """The plan of the values; of the last valid ones while a value is wrong."""
-        spec = self.spec
-        if spec is None:
-            return self._planned[1] if self._planned else self.preset_plan
-        if self._planned is None or self._planned[0] is not spec:
-            self._planned = (spec, _plan(spec))
-        return self._planned[1]
+        planned = self._plan_of_values()
+        if planned is not None and planned.step is not None:
+            return planned
+        return self._last_good or self.preset_plan
 
     @property
     def preset_plan(self) -> Plan | None:
@@ -123,7 +138,9 @@ class Draft:
     def trial(self, path: str, text: str) -> Problem | None:
         """Return what would be wrong if a text were the field's value."""
         value = parse_value(draft_fields()[path], text)
-        _, problems = validate(set_value(self.tables, path, value))
+        spec, problems = validate(set_value(self.tables, path, value))
+        if spec is not None:
+            problems += _plan(spec).problems
         wrong = [item for item in problems if item.severity is not Severity.WARNING]
         return next((item for item in wrong if item.where == path), None)
 

@@ -90,6 +90,11 @@ class WorkbenchApp(RunActions):
         self.area_name = "start"
         self.frozen = False
         self._said: Said | None = None
+        self._header = EdgedBar(id="header")
+        self._tabs = TabBar(id="tabs")
+        self.sidebar = Sidebar(id="sidebar")
+        self._status = EdgedBar(id="status")
+        self._footer = FooterBar(id="footer")
         self.area = build_area("start")
         self._areas: dict[str, Area] = {"start": self.area}
 
@@ -109,14 +114,14 @@ class WorkbenchApp(RunActions):
 
     def compose(self) -> ComposeResult:
         """Build the frame; an area is built when it is first shown."""
-        yield EdgedBar(id="header")
-        yield TabBar(id="tabs")
+        yield self._header
+        yield self._tabs
         with Horizontal(id="body"):
-            yield Sidebar(id="sidebar")
+            yield self.sidebar
             with Vertical(id="main"):
                 yield self.area
-        yield EdgedBar(id="status")
-        yield FooterBar(id="footer")
+        yield self._status
+        yield self._footer
         yield Static("ipu-workbench needs a window of at least 80x24", id="too-small")
 
     def on_mount(self) -> None:
@@ -127,10 +132,9 @@ class WorkbenchApp(RunActions):
         self.set_keymap(self.options.settings.keys)
         if not self.options.settings["animations"]:
             self.animation_level = "none"
-        sidebar = self.query_one(Sidebar)
-        sidebar.show_presets(self.presets, ())
-        sidebar.presets.cursor_key = self.current_preset
-        sidebar.presets.focus()
+        self.sidebar.show_presets(self.presets, ())
+        self.sidebar.presets.cursor_key = self.current_preset
+        self.sidebar.presets.focus()
         self._show_frame()
         self.call_after_refresh(self._after_first_frame)
 
@@ -160,30 +164,29 @@ class WorkbenchApp(RunActions):
         self.area.display = False
         self.area_name, self.area = name, self._areas[name]
         self.area.display = True
-        self.query_one(Sidebar).set_class(name != "start", "-aside")
-        target = self.area.focus_target() or self.query_one(Sidebar).presets
+        self.sidebar.set_class(name != "start", "-aside")
+        target = self.area.focus_target() or self.sidebar.presets
         target.focus()
         self._show_frame()
         self.area.refresh_area()
 
     def _show_frame(self) -> None:
-        self.query_one(TabBar).show_areas(AREAS, self.area_name)
+        self._tabs.show_areas(AREAS, self.area_name)
         self.show_header()
         self._show_footer()
         self.show_status()
 
     def show_header(self) -> None:
         """Show which experiment this is and how runs stand."""
-        header = self.query_one("#header", EdgedBar)
-        header.show(header_left(self), header_right(self))
+        self._header.show(header_left(self), header_right(self))
 
     def show_status(self) -> None:
         """Show the last message, or what the live run does."""
-        self.query_one("#status", EdgedBar).show(*status_line(self, self._said))
+        self._status.show(*status_line(self, self._said))
 
     def _show_footer(self) -> None:
         actions = footer_actions(*self.area.footer_scopes)
-        self.query_one(FooterBar).show_actions(actions, self.options.settings.keys)
+        self._footer.show_actions(actions, self.options.settings.keys)
 
     def on_descendant_focus(self) -> None:
         """Keys depend on what has the focus."""
@@ -201,7 +204,7 @@ class WorkbenchApp(RunActions):
     @on(ExperimentChanged)
     def experiment_shown(self) -> None:
         """Show the experiment wherever it is seen."""
-        self.query_one(Sidebar).show_presets(self.presets, self.changed_presets())
+        self.sidebar.show_presets(self.presets, self.changed_presets())
         self.show_header()
         self.show_status()
         self.area.refresh_area()
@@ -262,7 +265,7 @@ class WorkbenchApp(RunActions):
 
     def choose_preset(self, name: str) -> None:
         """Put the cursor of the list on a preset."""
-        self.query_one(Sidebar).presets.cursor_key = name
+        self.sidebar.presets.cursor_key = name
 
     def action_view_freeze(self) -> None:
         """Keep the plots still, or let them move again."""
@@ -277,7 +280,7 @@ class WorkbenchApp(RunActions):
         nodes: list[Any] = (
             list(self.focused.ancestors_with_self) if self.focused else []
         )
-        for node in [*nodes, self.area, self.query_one(Sidebar), self]:
+        for node in [*nodes, self.area, self.sidebar, self]:
             if hasattr(node, f"action_{spec.method}"):
                 await self.run_action(spec.method, default_namespace=node)
                 return

@@ -33,6 +33,7 @@ class RunActions(ExperimentActions):
     options: AppOptions
     area: Area
     area_name: str
+    sidebar: Sidebar
     frozen: bool
     show_area: Callable[[str], Any]
     show_header: Callable[[], None]
@@ -114,7 +115,7 @@ class RunActions(ExperimentActions):
 
     def show_runs(self) -> None:
         """Show all runs in the list."""
-        self.query_one(Sidebar).show_runs(self.run_entries(), self.marked)
+        self.sidebar.show_runs(self.run_entries(), self.marked)
 
     def run_entries(self) -> list[RunEntry]:
         """Return all runs: those of this app first, newest first."""

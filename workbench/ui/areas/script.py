@@ -15,7 +15,7 @@ from textual.widgets import Static
 from workbench.core.script_export import ScriptError, export_script
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import BAD, line, lines, wrapped
+from workbench.ui.content.pieces import BAD, line
 
 
 class ScriptArea(Area):
@@ -41,9 +41,7 @@ class ScriptArea(Area):
         panel.border_subtitle = "runs on an IPU, and here: ipu-workbench exec SCRIPT"
         static = self.query_one("#script", Static)
         if reason:
-            width = max(20, panel.content_size.width)
-            rows = wrapped(f"No script: {reason}", width)
-            static.update(lines(*(line((row, BAD)) for row in rows)))
+            static.update(line((f"No script: {reason}", BAD)))
             return
         dark = self.app.current_theme.dark
         theme = "ansi_dark" if dark else "ansi_light"

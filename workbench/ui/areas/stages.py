@@ -72,7 +72,7 @@ class StagesArea(Area):
         if plan is None or not plan.layers:
             self.query_one("#stage-bars", Static).update(plan_line(self.draft))
             return
-        valid = self.draft.spec is not None
+        valid = self.draft.valid
         width = table.scrollable_content_region.width
         self.query_one("#layers-heading", Static).update(heading(width))
         table.show_plan(plan, self.draft.value("pipeline.locked"), valid)

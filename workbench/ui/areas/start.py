@@ -17,6 +17,8 @@ from workbench.ui.content.pieces import HEADING, MUTED, line, lines, wrapped
 from workbench.ui.content.plan_summary import plan_summary
 from workbench.ui.widgets.flow_text import FlowText
 
+_FIGURES = f"{'epoch':<6}{'loss':>7}{'accuracy':>9}{'per step':>9}{'time':>7}"
+
 
 class StartArea(Area):
     """Description and figures on the left, the plan on the right."""
@@ -74,22 +76,11 @@ def _figure_rows(draft: Draft) -> list[Content]:
     figures = figures_in(draft.tables)
     if not figures:
         return [line(("The document prints no figures.", MUTED))]
-    rows = [line(("what the document prints", HEADING))]
-    rows.append(
-        line(
-            (
-                f"{'epoch':<7}{'loss':>8}{'accuracy':>10}{'per step':>10}{'epoch':>8}",
-                MUTED,
-            )
-        )
-    )
+    rows = [line(("what the document prints", HEADING)), line((_FIGURES, MUTED))]
     for item in figures:
-        cells = (
-            f"{item.epoch:<7}",
-            f"{'' if item.loss is None else f'{item.loss:.4f}':>8}",
-            f"{'' if item.accuracy is None else f'{item.accuracy:.4f}':>10}",
-            f"{'' if item.step_us is None else microseconds(item.step_us):>10}",
-            f"{'' if item.seconds is None else f'{item.seconds:g} s':>8}",
-        )
-        rows.append(line("".join(cells)))
+        loss = "" if item.loss is None else f"{item.loss:.4f}"
+        accuracy = "" if item.accuracy is None else f"{item.accuracy:.4f}"
+        step = "" if item.step_us is None else microseconds(item.step_us)
+        seconds = "" if item.seconds is None else f"{item.seconds:g} s"
+        rows.append(line(f"{item.epoch:<6}{loss:>7}{accuracy:>9}{step:>9}{seconds:>7}"))
     return rows

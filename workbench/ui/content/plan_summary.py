@@ -73,7 +73,7 @@ def plan_summary(draft: Draft, width: int) -> Content:
     plan = draft.plan
     if plan is None or plan.step is None:
         return lines(*problem_lines(draft, width))
-    valid = draft.spec is not None
+    valid = draft.valid
     rows = [] if valid else [line(("last valid figures", WARN))]
     rows.append(line((device_line(draft, plan), "" if valid else MUTED)))
     rows += _figures(plan, draft.preset_plan, valid)

@@ -17,6 +17,7 @@ from workbench.ui.content.pieces import (
     WARN,
     fit,
     line,
+    plural,
     wrapped,
 )
 from workbench.ui.widgets.row_list import Row, RowList
@@ -119,7 +120,7 @@ def _heading(
 ) -> Row:
     title = _TITLES.get(group, f"IPU config · {group.removeprefix('ipu.')}")
     count = len(changed.intersection(members))
-    note = f"{len(members)} fields" + (f", {count} changed" if count else "")
+    note = plural(len(members), "field") + (f", {count} changed" if count else "")
     return Row(
         line(
             ("▸ " if folded else "▾ ", MUTED),

@@ -14,7 +14,9 @@ Builder = Callable[[int], Content]
 class FlowText(Widget):
     """Asks its builder for the text of the present width."""
 
-    DEFAULT_CSS = "FlowText { height: auto; width: 100%; }"
+    DEFAULT_CSS = """
+    FlowText { height: auto; width: 100%; text-wrap: nowrap; text-overflow: ellipsis; }
+    """
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)

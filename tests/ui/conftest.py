@@ -1,0 +1,69 @@
+"""Apps for tests: own home directory, steady clock, scripted runs."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.scripted_runs import ScriptedRunner
+from workbench.core.settings import load_settings
+from workbench.ui.app import AppOptions, WorkbenchApp
+from workbench.ui.run_board import Runner
+
+MakeApp = Callable[..., WorkbenchApp]
+Until = Callable[[Pilot[None], Callable[[], object]], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Keep everything that the app writes in a directory of the test."""
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+    time.tzset()
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path / "home"
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
+def make_app() -> MakeApp:
+    """Return how to build an app with a scripted runner and a clock of its own."""
+
+    def make(
+        runner: Runner | None = None,
+        preset: str = "",
+        theme: str = "",
+        ascii_only: bool = False,
+    ) -> WorkbenchApp:
+        ticks = itertools.count(1_700_000_000)
+        options = AppOptions(
+            theme=theme,
+            ascii_only=ascii_only,
+            preset=preset,
+            runner=runner or ScriptedRunner(),
+            clock=lambda: float(next(ticks)),
+            settings=load_settings(),
+        )
+        return WorkbenchApp(options)
+
+    return make
+
+
+@pytest.fixture
+def until() -> Until:
+    """Return how to wait for something that another thread brings about."""
+
+    async def wait(pilot: Pilot[None], condition: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < deadline, "it never happened"
+            await pilot.pause()
+
+    return wait

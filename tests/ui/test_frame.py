@@ -1,0 +1,184 @@
+"""The frame: areas, help, palette, themes, sizes and keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+
+from tests.ui.conftest import MakeApp
+from tests.ui.screen_text import screen_text
+from workbench.core.settings import load_settings
+from workbench.ui.actions import (
+    ACTIONS,
+    FOOTER_KEYS,
+    Scope,
+    bindings_for,
+    footer_actions,
+)
+from workbench.ui.areas.catalogue import AREAS
+from workbench.ui.providers.actions import WorkbenchCommands
+from workbench.ui.themes import DARK, LIGHT
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate((n for n, _ in AREAS), 1)))
+async def test_digit_shows_an_area(make_app: MakeApp, number: int, name: str) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(str(number))
+        await pilot.pause()
+        assert app.area_name == name
+        assert app.area.display
+
+
+def test_action_ids_are_unique() -> None:
+    ids = [spec.id for spec in ACTIONS]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_no_key_means_two_things_in_one_place(scope: Scope) -> None:
+    keys = [key for binding in bindings_for(scope) for key in binding.key.split(",")]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_footer_has_at_most_six_keys(scope: Scope) -> None:
+    assert 0 < len(footer_actions(scope)) <= FOOTER_KEYS
+
+
+@pytest.mark.parametrize("size", [(79, 24), (80, 23), (40, 10)])
+async def test_small_window_asks_for_a_larger_one(
+    make_app: MakeApp, size: tuple[int, int]
+) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert "ipu-workbench needs a window" in screen_text(app)
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "needs a window" not in screen_text(app)
+        assert "mnist-ipu-pipelined" in screen_text(app)
+
+
+async def test_help_lists_the_keys_of_the_area(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("3", "question_mark")
+        await pilot.pause()
+        text = screen_text(app)
+        assert "Compare schedules" in text
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "Compare schedules" not in screen_text(app)
+
+
+async def test_palette_finds_an_action_and_does_it(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+p")
+        assert isinstance(app.screen, CommandPalette)
+        await pilot.press(*"show stages")
+        await app.workers.wait_for_complete()
+        await pilot.press("enter")
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        assert app.area_name == "stages"
+
+
+async def test_palette_offers_every_action(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)):
+        provider = WorkbenchCommands(app.screen)
+        titles = [hit.text or hit.display async for hit in provider.discover()]
+    assert len(titles) > len(ACTIONS)
+    for spec in ACTIONS:
+        if spec.scope is not Scope.SCHEDULES:
+            assert any(str(title).endswith(spec.title) for title in titles), spec.id
+
+
+async def test_theme_changes_and_is_remembered(make_app: MakeApp, home: Path) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert app.theme == DARK.name
+        await pilot.press("ctrl+t")
+        assert app.theme == LIGHT.name
+    assert load_settings()["theme"] == LIGHT.name
+
+
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "textual-light"])
+async def test_other_themes_draw_every_area(make_app: MakeApp, theme: str) -> None:
+    app = make_app(theme=theme)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f5")
+        await app.workers.wait_for_complete()
+        app.refresh_runs()
+        await pilot.press("3", "6", "4")
+        await pilot.pause()
+        assert app.theme == theme
+        assert "finished" in screen_text(app)
+
+
+async def test_no_color_keeps_signs_and_words(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f5")
+        await app.workers.wait_for_complete()
+        app.refresh_runs()
+        await pilot.pause()
+        assert app.no_color
+        assert "✓ finished" in screen_text(app)
+
+
+async def test_ascii_draws_plain_characters_only(make_app: MakeApp) -> None:
+    app = make_app(ascii_only=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f5")
+        await app.workers.wait_for_complete()
+        app.refresh_runs()
+        for area in "1234567":
+            await pilot.press(area)
+            await pilot.pause()
+            assert screen_text(app).isascii()
+
+
+async def test_keys_are_remapped_by_id(make_app: MakeApp, home: Path) -> None:
+    home.mkdir(parents=True)
+    (home / "settings.toml").write_text(
+        '[keys]\n"area.stages" = "g"\n', encoding="utf-8"
+    )
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("g")
+        await pilot.pause()
+        assert app.area_name == "stages"
+
+
+async def test_wrong_setting_is_said_and_ignored(make_app: MakeApp, home: Path) -> None:
+    home.mkdir(parents=True)
+    (home / "settings.toml").write_text("ascii = 3\n", encoding="utf-8")
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "settings.toml: ascii" in screen_text(app)
+
+
+async def test_broken_preset_of_the_user_says_why(
+    make_app: MakeApp, home: Path
+) -> None:
+    presets = home / "presets"
+    presets.mkdir(parents=True)
+    (presets / "broken.toml").write_text("[data\n", encoding="utf-8")
+    app = make_app(preset="broken")
+    async with app.run_test(size=(120, 40)) as pilot:
+        for area in "1234567":
+            await pilot.press(area)
+            await pilot.pause()
+        await pilot.press("f5")
+        await pilot.pause()
+        assert "is not valid TOML" in screen_text(app)

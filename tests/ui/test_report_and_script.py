@@ -1,0 +1,64 @@
+"""Report and script of the experiment."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tests.ui.conftest import MakeApp
+from tests.ui.screen_text import screen_text
+from tests.ui.scripted_runs import record_run
+from workbench.core.script_export import export_script
+
+
+async def test_report_puts_the_plan_beside_what_was_measured(make_app: MakeApp) -> None:
+    record_run("mnist-ipu-pipelined")
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.workers.wait_for_complete()
+        await pilot.press("6")
+        await pilot.pause()
+        text = screen_text(app)
+    assert "measured on this machine  15.2 ms" in text
+    assert "fullest tile" in text
+    assert "layers with the most time" in text
+
+
+async def test_tiles_of_the_next_ipu(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("6")
+        await pilot.pause()
+        assert "tiles of IPU 0" in screen_text(app)
+        await pilot.press("right")
+        await pilot.pause()
+        assert "tiles of IPU 1" in screen_text(app)
+
+
+async def test_script_is_shown_copied_and_saved(
+    make_app: MakeApp, tmp_path: Path
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("7")
+        await pilot.pause()
+        assert "from tensorflow.python import ipu" in screen_text(app)
+        await pilot.press("c")
+        await pilot.pause()
+        assert app.draft.spec is not None
+        assert app.clipboard == export_script(app.draft.spec)
+        await pilot.press("e")
+        await pilot.pause()
+        await pilot.press("enter")
+        await app.workers.wait_for_complete()
+    saved = (tmp_path / "mnist_ipu_pipelined.py").read_text(encoding="utf-8")
+    ast.parse(saved)
+
+
+async def test_wrong_experiment_has_no_script_but_a_reason(make_app: MakeApp) -> None:
+    app = make_app()
+    app.draft.set_text("data.batch_size", "0")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("7")
+        await pilot.pause()
+        assert "No script: data.batch_size: 0 is out of range" in screen_text(app)

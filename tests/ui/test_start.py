@@ -1,0 +1,74 @@
+"""Presets and runs."""
+
+from __future__ import annotations
+
+from tests.ui.conftest import MakeApp
+from tests.ui.screen_text import screen_text
+from tests.ui.scripted_runs import record_run
+from workbench.core.events import RunStatus
+from workbench.core.preset_store import list_presets
+from workbench.ui.widgets.sidebar import Sidebar
+
+
+async def test_every_preset_stands_in_the_list_below_its_group(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert app.query_one(Sidebar).presets.keys == [p.name for p in list_presets()]
+        text = screen_text(app)
+    assert "MNIST, Keras" in text
+    assert text.index("MNIST, Keras") < text.index("mnist-dense")
+
+
+async def test_default_preset_shows_its_description_and_plan(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+    assert "One model over two IPUs" in text
+    assert "where a step's time goes" in text
+    assert "drops 96 of 60,000" in text
+
+
+async def test_printed_figures_of_the_document_are_shown(make_app: MakeApp) -> None:
+    app = make_app(preset="mnist-cpu")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "0.9289" in screen_text(app)
+
+
+async def test_arrow_picks_another_preset(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("down")
+        assert app.current_preset == "mnist-dense"
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.area_name == "configure"
+
+
+async def test_filter_narrows_both_lists_and_escape_clears_it(
+    make_app: MakeApp,
+) -> None:
+    record_run("mnist-ipu-pipelined")
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("slash", *"estimator")
+        sidebar = app.query_one(Sidebar)
+        assert sidebar.presets.keys
+        assert all("estimator" in key for key in sidebar.presets.keys)
+        await pilot.press("escape")
+        assert "mnist-cpu" in sidebar.presets.keys
+
+
+async def test_recorded_runs_are_listed_with_status_in_words(make_app: MakeApp) -> None:
+    record_run("mnist-ipu-pipelined", status=RunStatus.STOPPED)
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        text = screen_text(app)
+    assert "stopped" in text
+    assert "■" in text
