@@ -11,8 +11,6 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Severity
-from workbench.core.plan_json import plan_row
-from workbench.core.plan_text import plan_lines
 from workbench.core.planning import plan_experiment
 from workbench.core.text_table import TextStyle
 from workbench.headless.diagnostics import report_problems
@@ -58,9 +56,14 @@ def run_plan(args: argparse.Namespace) -> int:
     plan = plan_experiment(spec)
     name = spec.experiment.name or loaded.preset.name
     code = plan_exit_code(plan)
+    # Each is loaded only when it is printed: planning in a loop should start quickly.
     if args.json:
+        from workbench.core.plan_json import plan_row
+
         print_json(plan_row(plan, name))
     elif code is not ExitCode.USAGE:
+        from workbench.core.plan_text import plan_lines
+
         title = f"{name}: {spec.experiment.title}" if spec.experiment.title else name
         for line in plan_lines(plan, title, text_style(args)):
             print_line(line)
