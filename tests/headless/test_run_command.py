@@ -81,16 +81,30 @@ def test_an_interrupted_run_keeps_its_record_and_exits_with_130(tmp_path: Path) 
     assert json.loads((record / "run.json").read_text())["status"] == "stopped"
 
 
-def test_what_the_device_refuses_starts_no_run(tmp_path: Path) -> None:
-    change = "execution.gradient_accumulation=6"
+@pytest.mark.parametrize(
+    ("preset", "change", "code", "says"),
+    [
+        (
+            "mnist-ipu-pipelined",
+            "execution.gradient_accumulation=6",
+            2,
+            "multiple of 4",
+        ),
+        ("mnist-dense", "model.layers[2].units=3000000", 3, "IPU 0 does not fit"),
+    ],
+)
+def test_what_the_device_refuses_starts_no_run(
+    preset: str, change: str, code: int, says: str, tmp_path: Path
+) -> None:
     process = subprocess.run(
-        [*COMMAND, "run", "mnist-ipu-pipelined", "--set", change],
+        [*COMMAND, "run", preset, "--set", change],
         capture_output=True,
         text=True,
         timeout=120,
         env=_environment(tmp_path),
         check=False,
     )
-    assert process.returncode == 2
-    assert "multiple of 4" in process.stderr
+    assert process.returncode == code
+    assert says in process.stderr
+    assert "Traceback" not in process.stderr
     assert not (tmp_path / "runs").exists()

@@ -66,6 +66,7 @@ def test_five_different_mistakes_are_reported_at_once() -> None:
             '"epoch"',
         ),
         ("pipeline", {"stages": [0, -1]}, "pipeline.stages", "out of range"),
+        ("pipeline", {"locked": ["conv"]}, "pipeline.locked", "did you mean conv2d?"),
         ("ipu", {"auto_select_ipus": "two"}, "ipu.auto_select_ipus", "whole number"),
         ("ipu", {"select_ipus": [1]}, "ipu", "Only one"),
         ("ipu", {"io_tiles": {"num_io_tile": 1}}, "ipu.io_tiles.num_io_tile", "tiles?"),

@@ -7,6 +7,7 @@ from math import prod
 
 from ipu_runtime.config import config_from_fields
 from ipu_runtime.config_checks import check_config
+from ipu_runtime.plan.field import nearest
 from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.dataset_facts import DatasetError, dataset_facts
 from workbench.core.experiment_spec import ExperimentSpec
@@ -107,6 +108,15 @@ def _offloading(spec: ExperimentSpec) -> Iterator[Problem]:
             Severity.WARNING,
             suggestion=False,
         )
+
+
+def _locked(spec: ExperimentSpec) -> Iterator[Problem]:
+    names = [layer.name for layer in spec.model.layers if layer.kind != "Input"]
+    for name in spec.pipeline.locked:
+        if name not in names:
+            guess = nearest(name, names)
+            hint = f"did you mean {guess}?" if guess else f"valid: {', '.join(names)}"
+            yield Problem("pipeline.locked", f'"{name}" is no layer', hint)
 
 
 def _estimator_stages(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -291,6 +301,7 @@ _RULES: tuple[tuple[_Rule, tuple[str, ...]], ...] = (
     (_cpu_accumulation, ("execution.api", "execution.gradient_accumulation")),
     (_partial_batches, ("execution.api", "data.preparation")),
     (_offloading, ("pipeline.stages", "pipeline.offload_activations")),
+    (_locked, ("pipeline.locked", "model.layers")),
     (_estimator_stages, ("execution.api", "pipeline.stages")),
     (_estimator_padding, ("execution.api", "data.preparation")),
     (
