@@ -132,7 +132,9 @@ def load_table(path: str = "") -> HardwareTable:
     if path:
         try:
             added = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except OSError as error:
+            raise HardwareFileError(f"{path}: {error.strerror}") from error
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise HardwareFileError(f"{path}: {error}") from error
         merged = _merge(merged, added, path)
     ipus = _entries(merged, "ipus", IpuType, path)
