@@ -9,7 +9,7 @@ from typing import Any
 from workbench.core.events import EpochEnded
 from workbench.core.field_differences import FieldDifference, differing_fields
 from workbench.core.run_store import StoredRun
-from workbench.core.series import RunSeries
+from workbench.core.series import RunSeries, series_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
 def _outcome(run: StoredRun) -> _Outcome:
     events = run.events()
     times = [event.seconds for event in events if isinstance(event, EpochEnded)]
-    return _Outcome(run.series(), sum(times) if times else None)
+    return _Outcome(series_of(events), sum(times) if times else None)
 
 
 def _best(outcome: _Outcome, metric: str, choose: _Choice) -> float | None:

@@ -16,6 +16,9 @@ _TITLES = {
     "ipu_step_us": "step time/modelled us",
 }
 
+_SCALARS = 1
+"""DATA_CLASS_SCALAR of TensorBoard's file format."""
+
 
 class TensorBoardWriter:
     """Writes a run's numbers as they come; the directory is TensorBoard's log dir."""
@@ -26,7 +29,12 @@ class TensorBoardWriter:
 
         with explained(directory):
             directory.mkdir(parents=True, exist_ok=True)
-        self._summary = tf.summary
+        self._tf = tf
+        # What TensorBoard's own function would write; it is not always installed.
+        self._metadata = tf.compat.v1.SummaryMetadata(
+            plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
+            data_class=_SCALARS,
+        )
         self._writer = tf.summary.create_file_writer(str(directory))
         self._epoch = 0
 
@@ -41,17 +49,18 @@ class TensorBoardWriter:
                 self._scalars("epoch/", event, event.epoch)
                 self._writer.flush()
             elif isinstance(event, Evaluated):
-                self._summary.scalar("test/loss", event.loss, step=self._epoch)
-                if event.accuracy is not None:
-                    name = "test/accuracy"
-                    self._summary.scalar(name, event.accuracy, step=self._epoch)
+                self._scalar("test/loss", event.loss, self._epoch)
+                self._scalar("test/accuracy", event.accuracy, self._epoch)
                 self._writer.flush()
 
     def _scalars(self, prefix: str, event: Progressed | EpochEnded, step: int) -> None:
         for metric in METRICS:
-            value = getattr(event, metric)
-            if value is not None:
-                self._summary.scalar(prefix + _TITLES[metric], value, step=step)
+            self._scalar(prefix + _TITLES[metric], getattr(event, metric), step)
+
+    def _scalar(self, name: str, value: float | None, step: int) -> None:
+        if value is not None:
+            tensor = self._tf.constant(value, self._tf.float32)
+            self._tf.summary.write(name, tensor, step, self._metadata)
 
     def close(self) -> None:
         """Write what is left."""

@@ -284,7 +284,7 @@ def _make_estimator(pipelined: bool) -> str:
     )
     made = call(
         estimator,
-        ["model_fn", "config=config", "params=vars(args)"],
+        ["model_fn", "config=config", "params=params"],
         indent=4,
         before="return ",
     )
@@ -301,6 +301,10 @@ def _make_estimator(pipelined: bool) -> str:
         "        model_dir=model_dir,\n"
         "        tf_random_seed=SEED,\n"
         "    )\n"
+        "    params = {\n"
+        '        "learning_rate": args.learning_rate,\n'
+        '        "gradient_accumulation_count": args.gradient_accumulation_count,\n'
+        "    }\n"
     ) + "\n".join(made)
 
 

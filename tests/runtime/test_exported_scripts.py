@@ -1,0 +1,101 @@
+"""Exported scripts run unmodified and learn what the run they come from learned."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+import ipu_runtime
+from workbench.core.events import EpochEnded, Event, RunStatus
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.overrides import apply_overrides
+from workbench.core.preset_store import load_preset
+from workbench.core.run_context import RunControl
+from workbench.core.runner import run_experiment
+from workbench.core.script_export import export_script
+from workbench.core.validation import validate
+
+pytestmark = pytest.mark.slow
+
+SMALL = {
+    "mnist-cpu": ("data.train_samples=200", "train.epochs=2"),
+    "mnist-ipu": ("data.train_samples=200",),
+    "mnist-ipu-faster": ("data.train_samples=200", "data.batch_size=16"),
+    "mnist-ipu-replicated": ("data.train_samples=200", "data.batch_size=16"),
+    "mnist-ipu-pipelined": (
+        "data.train_samples=300",
+        "data.batch_size=16",
+        "train.epochs=2",
+    ),
+    "mnist-dense": (
+        "data.train_samples=200",
+        "train.steps_per_epoch=10",
+        "execution.steps_per_execution=5",
+        "train.epochs=2",
+    ),
+    "mnist-padded": ("data.train_samples=200",),
+    "cifar10-ipu-strategy": ("data.train_samples=96",),
+}
+"""Changes that make every preset small; it stays what it is otherwise."""
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+    ipu_runtime.install()
+
+
+def _small(name: str, *changes: str) -> ExperimentSpec:
+    common = ("data.test_samples=64", "train.epochs=1")
+    tables, problems = apply_overrides(
+        load_preset(name).tables, (*common, *SMALL[name], *changes)
+    )
+    spec, more = validate(tables)
+    assert spec is not None, (problems, more)
+    return spec
+
+
+def _losses_of_run(spec: ExperimentSpec) -> list[float]:
+    events: list[Event] = []
+    status = run_experiment(spec, RunControl(), events.append)
+    assert status is RunStatus.FINISHED, events[-1]
+    return [event.loss for event in events if isinstance(event, EpochEnded)]
+
+
+def _losses_of_script(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[float]:
+    script = tmp_path / "script.py"
+    script.write_text(text)
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    losses: list[float] = runpy.run_path(str(script))["main"]()
+    return losses
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_script_has_the_losses_of_its_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _small(name)
+    expected = _losses_of_run(spec)
+    assert len(expected) == spec.train.epochs
+
+    found = _losses_of_script(export_script(spec), tmp_path, monkeypatch)
+
+    # The same operations in the same order; only the last bits of sums may differ.
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_sequential_script_learns_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _small("mnist-ipu-pipelined", "train.epochs=1")
+    functional = _losses_of_script(export_script(spec), tmp_path, monkeypatch)
+    text = export_script(spec, sequential=True)
+
+    assert _losses_of_script(text, tmp_path, monkeypatch) == pytest.approx(
+        functional, rel=1e-5
+    )

@@ -1,0 +1,119 @@
+"""Sweeps that train: runs of a group, failures as reasons, and event files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workbench.core.events import EpochEnded, Event, RunStatus
+from workbench.core.run_context import RunControl
+from workbench.core.run_store import list_runs, open_run
+from workbench.core.runner import run_experiment
+from workbench.core.sweep import ranked, run_sweep
+from workbench.core.sweep_grid import parse_grid
+from workbench.core.sweep_record import SweepDefinition, SweepRecord
+from workbench.core.tensorboard_export import write_event_files
+from workbench.core.validation import validate
+
+pytestmark = pytest.mark.slow
+
+TABLES: dict[str, Any] = {
+    "experiment": {"name": "tiny", "title": "Tiny", "seed": 5},
+    "data": {
+        "dataset": "synthetic",
+        "batch_size": 16,
+        "train_samples": 64,
+        "test_samples": 16,
+        "labels": "sparse",
+    },
+    "train": {"loss": "sparse_categorical_crossentropy", "epochs": 2},
+    "execution": {"api": "cpu"},
+    "model": {
+        "layers": [
+            {"name": "input", "kind": "Input", "shape": [4]},
+            {"name": "dense", "kind": "Dense", "units": 3, "activation": "softmax"},
+        ]
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+
+
+def test_every_trained_point_is_a_run_of_the_group() -> None:
+    axes, _ = parse_grid(["train.learning_rate=0.0,0.5,1e39", "data.batch_size=16,0"])
+    record = SweepRecord.create(SweepDefinition("tiny", TABLES, axes, trained=True))
+
+    results = list(run_sweep(record, RunControl()))
+
+    assert [r.index for r in results] == [0, 1, 2, 3, 4, 5]
+    assert [bool(r.problem) for r in results] == [False, True, False, True, True, True]
+    assert "data.batch_size: 0 is out of range" in results[1].problem
+    assert "the loss is nan" in results[4].problem
+    # Without learning nothing changes from epoch to epoch, apart from rounding.
+    idle = open_run(results[0].run_id).series().epochs["loss"].ys
+    assert idle[0] == pytest.approx(idle[1], rel=1e-5)
+    assert ranked(results, "loss_last")[0].index == 2
+    runs = list_runs(record.group)
+    assert {run.run_id for run in runs} == {r.run_id for r in results if r.run_id}
+    assert [run.status for run in runs] == [
+        RunStatus.FAILED,
+        RunStatus.FINISHED,
+        RunStatus.FINISHED,
+    ]
+
+
+def test_a_point_that_was_interrupted_is_continued_not_begun_anew() -> None:
+    axes, _ = parse_grid(["train.learning_rate=0.1"])
+    record = SweepRecord.create(SweepDefinition("tiny", TABLES, axes, trained=True))
+    spec, _ = validate(TABLES | {"train": {**TABLES["train"], "learning_rate": 0.1}})
+    assert spec is not None
+    control = RunControl()
+
+    def stop_after_first_epoch(event: Event) -> None:
+        if isinstance(event, EpochEnded):
+            control.stop.set()
+
+    group = record.group
+    status = run_experiment(
+        spec, control, stop_after_first_epoch, preset="tiny", group=group
+    )
+    assert status is RunStatus.STOPPED
+
+    (result,) = run_sweep(record, RunControl())
+
+    (run,) = list_runs(group)
+    assert result.run_id == run.run_id
+    assert run.status is RunStatus.FINISHED
+    assert run.series().epochs["loss"].xs == (1.0, 2.0)
+
+
+def test_event_files_hold_the_numbers_of_the_run(tmp_path: Path) -> None:
+    import tensorflow as tf
+    from tensorflow.python.summary.summary_iterator import summary_iterator
+
+    events: list[Event] = [
+        EpochEnded(1, 0.5, 0.25, 2.0, 222.0, 3.0),
+        EpochEnded(2, 0.125, None, 2.0, 222.0, 3.0),
+    ]
+    write_event_files(events, tmp_path / "board")
+
+    (file,) = (tmp_path / "board").iterdir()
+    found = {
+        (value.tag, entry.step): float(tf.make_ndarray(value.tensor))
+        for entry in summary_iterator(str(file))
+        for value in entry.summary.value
+    }
+    assert found == {
+        ("epoch/loss", 1): 0.5,
+        ("epoch/accuracy", 1): 0.25,
+        ("epoch/step time/measured ms", 1): 2.0,
+        ("epoch/step time/modelled us", 1): 222.0,
+        ("epoch/loss", 2): 0.125,
+        ("epoch/step time/measured ms", 2): 2.0,
+        ("epoch/step time/modelled us", 2): 222.0,
+    }
