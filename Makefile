@@ -23,7 +23,8 @@ unit: $(STAMP)
 
 # Kills runs at 30 random moments and resumes them; takes some minutes.
 kill-test: $(STAMP)
-	IPU_WORKBENCH_KILLS=30 $(BIN)/python -m pytest -q tests/headless/test_kill_and_resume.py
+	IPU_WORKBENCH_KILLS=30 IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy \
+		$(BIN)/python -m pytest -q tests/headless/test_kill_and_resume.py
 
 # The stamp is newer than what it was made from, so a second call installs nothing.
 $(STAMP): pyproject.toml constraints.txt

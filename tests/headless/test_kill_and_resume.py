@@ -22,7 +22,7 @@ from workbench.core.events import EpochEnded, Evaluated, RunStatus
 from workbench.core.run_store import StoredRun, list_runs, open_run
 
 KILLS = int(os.environ.get("IPU_WORKBENCH_KILLS", "1"))
-APIS = os.environ.get("IPU_WORKBENCH_KILL_APIS", "cpu").split(",")
+APIS = os.environ.get("IPU_WORKBENCH_KILL_APIS", "ipu_strategy").split(",")
 SEED = int(os.environ.get("IPU_WORKBENCH_KILL_SEED", "1"))
 EPOCHS = 12
 
