@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from ipu_runtime.config import configure_ipu_system
 from ipu_runtime.device_state import current_state
+from ipu_runtime.emulated_device import device_for
 from ipu_runtime.engine.checkpoints import check_checkpoint
 from ipu_runtime.engine.estimator_program import EstimatorProgram, PieceRunner
 from ipu_runtime.engine.model_scope import model_scope
@@ -29,6 +30,7 @@ from ipu_runtime.tf_estimator import ModeKeys, SessionRunHook, WarmStartSettings
 
 logger = logging.getLogger("tensorflow")
 v1 = tf.compat.v1
+_LARGEST_WRITTEN_GRAPH = 8_000_000
 _PROGRAM_NAMES = {
     ModeKeys.TRAIN: "training",
     ModeKeys.EVAL: "evaluation",
@@ -38,6 +40,8 @@ _PROGRAM_NAMES = {
 
 class EstimatorBase:
     """An estimator without its way to turn a model function into a program."""
+
+    _stops_at_nan = True
 
     def __init__(
         self,
@@ -142,10 +146,11 @@ class EstimatorBase:
                 save_steps=config.save_checkpoints_steps,
                 scaffold=scaffold,
                 listeners=list(saving_listeners or ()),
+                save_graph_def=config.checkpoint_save_graph_def and _small_graph(),
             )
             session_hooks = [
                 _BroadcastHook(program.broadcasts),
-                v1.train.NanTensorHook(loss),
+                *([v1.train.NanTensorHook(loss)] if self._stops_at_nan else []),
                 *_loss_logging(loss, global_step, config.log_step_count_steps),
                 *(hooks or ()),
                 *program.hooks,
@@ -175,7 +180,7 @@ class EstimatorBase:
                 session.run_step_fn(
                     lambda step_context: runner.warm_up(step_context.session)
                 )
-                modelled.finish()
+                modelled.ready()
 
                 def one_loop(step_context: Any) -> None:
                     before = runner.steps_done
@@ -197,6 +202,7 @@ class EstimatorBase:
                     and first + runner.steps_done < last
                 ):
                     session.run_step_fn(one_loop)
+            modelled.executed(runner.loops, runner.batches_done, runner.seconds)
         return self
 
     def evaluate(
@@ -219,7 +225,7 @@ class EstimatorBase:
                 session.run_step_fn(
                     lambda step_context: runner.warm_up(step_context.session)
                 )
-                modelled.finish()
+                modelled.ready()
                 losses: list[Any] = []
 
                 def one_loop(step_context: Any) -> None:
@@ -240,6 +246,7 @@ class EstimatorBase:
                         {**program.finals, "global_step": global_step}
                     )
                 )
+        modelled.executed(runner.loops, runner.batches_done, runner.seconds)
         results["loss"] = _mean(losses)
         write_evaluation(self._model_dir, name, results)
         return results
@@ -329,7 +336,16 @@ class EstimatorBase:
             v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, infeed.initializer)
             with placed_on(placement):
                 program = self._build(mode, infeed)
-            yield program, model_program(program, name, placement, infeed, start)
+            loop_batches = self._units_per_loop(program) * program.batches_per_unit
+            modelled = model_program(
+                program,
+                name,
+                infeed.element_spec,
+                device_for(None, run_config.num_shards),
+                loop_batches,
+                start,
+            )
+            yield program, modelled
 
     def _configure(self) -> None:
         run_config = self._config.ipu_run_config
@@ -392,6 +408,24 @@ class _BroadcastHook(SessionRunHook):
 
     def after_create_session(self, session: Any, coord: Any) -> None:
         session.run(self._operations)
+
+
+def _small_graph() -> bool:
+    """Tell whether writing the graph as text is worth it; data inside make it huge."""
+    constants = sum(
+        tensor.shape.num_elements() * tensor.dtype.size
+        for operation in v1.get_default_graph().get_operations()
+        if operation.type == "Const"
+        for tensor in operation.outputs
+        if tensor.dtype.size is not None
+    )
+    if constants <= _LARGEST_WRITTEN_GRAPH:
+        return True
+    logger.info(
+        "The graph holds %d MB of constants; graph.pbtxt and .meta are left out",
+        constants // 1_000_000,
+    )
+    return False
 
 
 def _choose_model_dir(model_dir: str | None, config: RunConfig) -> str:

@@ -212,6 +212,7 @@ class _ProgramBuilder:
             units,
             dict(zip(names, loop_sums, strict=False)),
             loop.operation,
+            replicas=len(loop.carried),
             broadcasts=loop.broadcasts,
             layer_uses=scope.layer_uses,
             hooks=_hooks_of(self._spec, self._mode),

@@ -213,6 +213,7 @@ class IPUPipelineEstimator(EstimatorBase):
             loop.operation,
             steps_per_unit=steps_per_run,
             batches_per_unit=spec.gradient_accumulation_count,
+            replicas=len(loop.carried),
             broadcasts=loop.broadcasts,
             layer_uses=scope.layer_uses,
             hooks={

@@ -77,14 +77,15 @@ def start_clock(
         )
     )
     if device.check_memory:
-        _check_room(plan)
+        check_room(plan)
     if plan.step is None:
         return Clock(None, "; ".join(str(problem) for problem in plan.problems))
     program = "train" if work.training else "run"
     return Clock(plan, compile_s=modelled_compile_s(program, plan))
 
 
-def _check_room(plan: Plan) -> None:
+def check_room(plan: Plan) -> None:
+    """Raise if the modelled device has no room for a program."""
     if not any(problem.severity is Severity.NO_FIT for problem in plan.problems):
         return
     fullest = max(plan.memory, key=lambda item: item.fullest_tile_bytes)

@@ -30,6 +30,7 @@ class EstimatorProgram:
     """Steps that the global step counts for one iteration."""
     batches_per_unit: int = 1
     """Micro-batches of one iteration, on one replica."""
+    replicas: int = 1
     broadcasts: Sequence[Any] = ()
     layer_uses: Sequence[LayerUse] = ()
     hooks: Sequence[Any] = ()
@@ -56,6 +57,8 @@ class PieceRunner:
     ipu_step_us: float = 0.0
     stopped: bool = False
     steps_done: int = 0
+    seconds: float = 0.0
+    loops: int = 0
     _unit_seconds: float = field(default=0.0, init=False)
     _sums: dict[str, float] = field(default_factory=dict, init=False)
     _units_done: int = field(default=0, init=False)
@@ -64,6 +67,7 @@ class PieceRunner:
         """Run iterations; return the mean of every scalar over those done."""
         program, observer = self.program, current_observer()
         done = 0
+        self.loops += 1
         sums: dict[str, float] = {}
         while done < units:
             if observer is not None and observer.should_stop():
@@ -76,6 +80,7 @@ class PieceRunner:
             )
             seconds = time.perf_counter() - start
             self._unit_seconds = seconds / piece
+            self.seconds += seconds
             done += piece
             self.steps_done += piece * program.steps_per_unit
             self._add(values, sums, piece)
@@ -87,6 +92,11 @@ class PieceRunner:
         """Let TensorFlow prepare the program without running an iteration."""
         program = self.program
         session.run((program.sums, program.operation), {program.units: 0})
+
+    @property
+    def batches_done(self) -> int:
+        """Micro-batches that every replica has gone through."""
+        return self._units_done * self.program.batches_per_unit
 
     def _piece(self, watched: bool) -> int:
         if not self._unit_seconds:

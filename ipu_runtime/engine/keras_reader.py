@@ -42,8 +42,8 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
         layers.append(
             LayerSpec(
                 name=call.name,
-                kind=_kind(call.operation),
-                settings=_settings(call.operation),
+                kind=layer_kind(call.operation),
+                settings=layer_settings(call.operation),
                 inputs=tuple(maker[slot] for slot in call.inputs),
             )
         )
@@ -52,17 +52,18 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
     return ReadModel(graph, spec, problems, {call.name: call for call in graph.calls})
 
 
-def _kind(operation: Any) -> str:
+def layer_kind(operation: Any) -> str:
     """Return the Keras class name; layers of the IPU stand for the one they equal."""
     return str(getattr(operation, "planned_as", type(operation).__name__))
 
 
-def _settings(operation: Any) -> dict[str, Any]:
+def layer_settings(operation: Any) -> dict[str, Any]:
+    """Return the settings of a layer that the plan looks at."""
     try:
         config = operation.get_config()
     except NotImplementedError:
         return {}
-    kind = LAYER_KINDS.get(_kind(operation))
+    kind = LAYER_KINDS.get(layer_kind(operation))
     return {
         name: value
         for name, value in config.items()
