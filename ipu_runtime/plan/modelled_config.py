@@ -1,4 +1,4 @@
-"""Which IPUConfig fields act on the modelled device, and how."""
+"""The IPU configuration as the planner uses it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,6 @@ from ipu_runtime.plan.hardware import HardwareTable, IpuType, System
 from ipu_runtime.plan.host_io import StreamOptions
 from ipu_runtime.plan.op_costs import Costing
 from ipu_runtime.plan.problem import Problem
-
-MODELLED_CONFIG: Mapping[str, str] = {
-    "allow_recompute": "keeps fewer activations and computes forward passes again",
-    "selection_order": "decides how many hops copies between stages take",
-    "convolutions.poplar_options": "partialsType and availableMemoryProportion choose "
-    "other plans of the matrix unit",
-    "matmuls.poplar_options": "as for convolutions",
-    "io_tiles.num_io_tiles": "takes tiles away from compute and lets the infeed "
-    "overlap it",
-    "io_tiles.place_ops_on_io_tiles": "moves the infeed rearrangement to these tiles",
-    "io_tiles.available_memory_proportion": "limits the streams that fit there",
-    "ipu_model.tiles_per_ipu": "replaces the number of tiles",
-    "ipu_model.version": "ipu1 replaces the chip by a GC2",
-    "experimental.always_rearrange_copies_on_the_host": "takes the infeed "
-    "rearrangement off the device",
-    "norms.use_stable_statistics": "adds a pass to every normalisation",
-    "optimizations.prefetch_data_streams": "off makes every step wait for the host",
-    "optimizations.merge_infeed_io_copies": "off starts a copy per streamed tensor",
-    "optimizations.enable_graph_outlining": "off gives every layer code of its own",
-    "optimizations.maximum_cross_replica_sum_buffer_size": "merges gradient "
-    "reductions and takes that much memory",
-}
-"""What each modelled field does; any other field changes no figure of a plan."""
 
 _PARTIALS = ("half", "float")
 _SELECTION_ORDERS = ("AUTO", "ZIGZAG", "SNAKE", "HOOF")

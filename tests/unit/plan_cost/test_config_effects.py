@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ipu_runtime.plan.config_effects import MODELLED_CONFIG, effect_on_plan
 from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.field import Affects
 from ipu_runtime.plan.model_spec import ModelSpec
-from ipu_runtime.plan.modelled_config import MODELLED_CONFIG
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
 
@@ -160,3 +160,22 @@ def test_fields_that_are_not_modelled_change_nothing(plain: PlanRequest) -> None
     before: Plan = make_plan(plain)
     after = make_plan(replace(plain, config=config))
     assert (after.step, after.memory) == (before.step, before.memory)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (
+            "ipu_model.tiles_per_ipu",
+            "In the plan it replaces the number of tiles.",
+        ),
+        (
+            "optimizations.combine_matmuls",
+            "It acts on real hardware only; no modelled figure changes.",
+        ),
+        ("floating_point_behaviour.inv", ""),
+    ],
+)
+def test_help_says_whether_a_field_acts_in_the_plan(path: str, text: str) -> None:
+    field = next(field for field in IPU_CONFIG_FIELDS if field.path == path)
+    assert effect_on_plan(field) == text

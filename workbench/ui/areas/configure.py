@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ipu_runtime.plan.config_effects import effect_on_plan
 from ipu_runtime.plan.field import Affects, Field, Kind
 from ipu_runtime.plan.problem import Problem
 from workbench.core.draft import Draft, draft_fields, value_text
@@ -255,6 +256,8 @@ def _help(draft: Draft, path: str, width: int) -> Content:
     text = field.help
     if affects:
         text += f" Affects {', '.join(affects)}."
+    if path.startswith("ipu."):
+        text = f"{text} {effect_on_plan(field)}".rstrip()
     rows += [line(row) for row in wrapped(text, width)]
     if field.deprecated:
         rows += [line((row, WARN)) for row in wrapped(field.deprecated, width)]
