@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 from keras.src import tree
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 from keras.src.trainers.data_adapters.data_adapter_utils import (
     unpack_x_y_sample_weight,
 )
@@ -126,6 +127,11 @@ class MicroBatch:
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
     ) -> Any:
         """Return the total loss, regularisation included."""
+        scope = get_stateless_scope()
+        for weight in self.model.trainable_weights:
+            # Keras looks regularised weights up in the scope alone.
+            if weight.regularizer is not None:
+                scope.add_update((weight, tf.convert_to_tensor(weight._value)))
         return self.model._compute_loss(
             x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=training
         )

@@ -1,0 +1,201 @@
+"""Pipelines, accumulation and a hand-written loop must make the same weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from ipu_runtime.config import IPUConfig
+from ipu_runtime.engine import executor_choice
+from ipu_runtime.ipu_strategy import IPUStrategy
+from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+
+pytestmark = pytest.mark.slow
+
+BATCH, BATCHES, ACCUMULATION = 2, 8, 4
+GROUPED, INTERLEAVED, SEQUENTIAL = PipelineSchedule
+THEN = RecomputationMode.RecomputeThenBackpropagate
+WITH = RecomputationMode.RecomputeAndBackpropagateInterleaved
+
+_random = np.random.default_rng(5)
+X = _random.normal(size=(BATCH * BATCHES, 6, 6, 1)).astype(np.float32)
+Y = _random.integers(0, 3, BATCH * BATCHES)
+
+
+def small_cnn(dropout: float = 0.0, norm: bool = False) -> Any:
+    """Seven layers, one of them a skip connection over two others."""
+    keras.utils.set_random_seed(11)
+    layers = keras.layers
+    inputs = keras.Input((6, 6, 1))
+    x = layers.Conv2D(2, 3, activation="relu", name="conv")(inputs)
+    skip = layers.Flatten(name="flatten")(x)
+    x = layers.BatchNormalization(name="norm")(skip) if norm else skip
+    x = layers.Dropout(dropout, seed=3, name="dropout")(x)
+    x = layers.Dense(32, activation="tanh", kernel_regularizer="l2", name="wide")(x)
+    x = layers.Add(name="add")([x, skip])
+    x = layers.Dense(3, activation="softmax", name="last")(x)
+    return keras.Model(inputs, x)
+
+
+def configure(ipus: int, recompute: bool = False) -> Any:
+    """Return a strategy for a device with so many IPUs."""
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.allow_recompute = recompute
+    config.configure_ipu_system()
+    return IPUStrategy()
+
+
+def optimizer_named(name: str) -> Any:
+    """Return an optimizer with a rate at which all of them move."""
+    made = {
+        "sgd": lambda: keras.optimizers.SGD(0.05),
+        "momentum": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+        "adam": lambda: keras.optimizers.Adam(0.01),
+    }
+    return made[name]()
+
+
+def weights_of(model: Any) -> list[Any]:
+    """Return the values of all weights, moving statistics included."""
+    return [weight.numpy() for weight in model.weights]
+
+
+def trained(
+    cut: list[int] | None = None,
+    schedule: PipelineSchedule = GROUPED,
+    mode: RecomputationMode | None = None,
+    optimizer: str = "sgd",
+    **model: Any,
+) -> tuple[Any, list[Any]]:
+    """Return the model after two updates of four micro-batches each."""
+    ipus = 1 if cut is None else 1 << max(cut).bit_length()
+    with configure(ipus, recompute=mode is not None).scope():
+        made = small_cnn(**model)
+        if cut is None:
+            made.set_gradient_accumulation_options(ACCUMULATION)
+        else:
+            stages = made.get_pipeline_stage_assignment()
+            for item, stage in zip(stages, cut, strict=True):
+                item.pipeline_stage = stage
+            made.set_pipeline_stage_assignment(stages)
+            made.set_pipelining_options(
+                ACCUMULATION, pipeline_schedule=schedule, recomputation_mode=mode
+            )
+        made.compile(
+            optimizer_named(optimizer),
+            "sparse_categorical_crossentropy",
+            steps_per_execution=BATCHES,
+        )
+        made.fit(X, Y, batch_size=BATCH, shuffle=False, verbose=0)
+    return made, weights_of(made)
+
+
+def by_hand(optimizer: str = "sgd", accumulation: int = ACCUMULATION) -> list[Any]:
+    """Train without any of the engine: eager, one micro-batch after the other."""
+    model, steps = small_cnn(), optimizer_named(optimizer)
+    loss_of = keras.losses.SparseCategoricalCrossentropy()
+    sums = [np.zeros(weight.shape, np.float32) for weight in model.trainable_weights]
+    for batch in range(BATCHES):
+        rows = slice(batch * BATCH, (batch + 1) * BATCH)
+        with tf.GradientTape() as tape:
+            loss = loss_of(Y[rows], model(X[rows], training=True))
+            loss += sum(model.losses)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        sums = [total + new for total, new in zip(sums, gradients, strict=True)]
+        if (batch + 1) % accumulation == 0:
+            steps.apply_gradients(zip(sums, model.trainable_variables, strict=True))
+            sums = [np.zeros_like(total) for total in sums]
+    return weights_of(model)
+
+
+def assert_same(one: list[Any], other: list[Any]) -> None:
+    """Demand equality up to the rounding of float32 sums."""
+    for first, second in zip(one, other, strict=True):
+        np.testing.assert_allclose(first, second, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_accumulation_equals_a_loop_written_by_hand(optimizer: str) -> None:
+    model, weights = trained(optimizer=optimizer)
+    assert int(model.optimizer.iterations) == BATCHES // ACCUMULATION
+    assert_same(weights, by_hand(optimizer))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "mode"),
+    [
+        (GROUPED, None),
+        (GROUPED, THEN),
+        (GROUPED, WITH),
+        (INTERLEAVED, None),
+        (INTERLEAVED, THEN),
+        (SEQUENTIAL, None),
+        (SEQUENTIAL, WITH),
+    ],
+)
+def test_every_schedule_and_recomputation_mode_makes_the_same_weights(
+    schedule: PipelineSchedule, mode: RecomputationMode | None
+) -> None:
+    _, weights = trained([0, 0, 0, 1, 1, 1], schedule, mode)
+    assert_same(weights, by_hand())
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        [0, 1, 1, 1, 1, 1],
+        [0, 0, 1, 1, 1, 1],
+        [0, 0, 0, 0, 1, 1],
+        [0, 0, 0, 0, 0, 1],
+        [0, 0, 1, 1, 2, 3],
+        [0, 1, 2, 3, 3, 3],
+    ],
+)
+def test_every_cut_makes_the_same_weights(cut: list[int]) -> None:
+    _, weights = trained(cut, INTERLEAVED)
+    assert_same(weights, by_hand())
+
+
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_pipelines_keep_the_state_of_optimizers(optimizer: str) -> None:
+    _, weights = trained([0, 0, 0, 1, 1, 1], optimizer=optimizer)
+    assert_same(weights, by_hand(optimizer))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "mode"), [(GROUPED, THEN), (INTERLEAVED, None), (SEQUENTIAL, WITH)]
+)
+def test_dropout_and_statistics_do_not_depend_on_the_schedule(
+    schedule: PipelineSchedule, mode: RecomputationMode | None
+) -> None:
+    _, plain = trained(dropout=0.5, norm=True)
+    _, piped = trained([0, 0, 0, 0, 1, 1, 1], schedule, mode, dropout=0.5, norm=True)
+    assert_same(plain, piped)
+    _, without = trained(norm=True)
+    assert not np.allclose(plain[-2], without[-2], atol=1e-4)
+
+
+def test_action_by_action_equals_whole_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = [0, 0, 0, 0, 1, 1, 1]
+    whole, weights = trained(cut, GROUPED, THEN, dropout=0.5, norm=True)
+    monkeypatch.setattr(executor_choice, "_WHOLE_RUN_FLOPS", 0)
+    stepped, others = trained(cut, GROUPED, THEN, dropout=0.5, norm=True)
+    assert_same(weights, others)
+    assert whole.ipu_profile().peak_stash == stepped.ipu_profile().peak_stash
+
+
+@pytest.mark.parametrize("schedule", list(PipelineSchedule))
+def test_the_measured_stash_is_the_fifo_and_the_one_in_work(
+    schedule: PipelineSchedule,
+) -> None:
+    model, _ = trained([0, 0, 0, 1, 1, 1], schedule)
+    profile = model.ipu_profile()
+    depths = [stage.fifo_depth for stage in profile.plan.stages]
+    factor = {GROUPED: 2, INTERLEAVED: 1, SEQUENTIAL: 0}[schedule]
+    assert depths == [factor, 0]
+    assert list(profile.peak_stash) == [depth + 1 for depth in depths]
