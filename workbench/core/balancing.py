@@ -16,11 +16,10 @@ from ipu_runtime.plan.partition import (
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
-from ipu_runtime.plan.schedules import overlap_length
 from ipu_runtime.plan.timeline import Clock
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.planning import plan_experiment
-from workbench.core.topology import selected_ipus
+from workbench.core.staged_spec import changed_fields, staged_spec
 
 _TRIES = 7
 """Halvings of the capacity's range."""
@@ -62,7 +61,7 @@ def balanced_experiment(
         failed = BalanceResult(empty, None, problem=problem)
         return BalancedExperiment(failed, spec, plan_experiment(spec), ())
     uniform = tuple(position * stages // count for position in range(count))
-    plan = plan_experiment(_staged(spec, uniform))
+    plan = plan_experiment(staged_spec(spec, uniform))
     if not plan.layers:
         errors = [item for item in plan.problems if item.severity is Severity.ERROR]
         problem = "; ".join(str(item) for item in errors) or "it cannot be planned"
@@ -73,7 +72,7 @@ def balanced_experiment(
     result, staged, planned = _fitting(spec, request)
     if not result.feasible:
         return BalancedExperiment(result, spec, planned, ())
-    return BalancedExperiment(result, staged, planned, _changes(spec, staged))
+    return BalancedExperiment(result, staged, planned, changed_fields(spec, staged))
 
 
 def _fitting(
@@ -87,7 +86,7 @@ def _fitting(
 
     def tried(room: float | None) -> tuple[BalanceResult, ExperimentSpec, Plan]:
         result = balance(replace(request, capacity_bytes=room))
-        staged = _staged(spec, result.stage_of_layer)
+        staged = staged_spec(spec, result.stage_of_layer)
         return result, staged, plan_experiment(staged)
 
     free = balance(replace(request, capacity_bytes=None))
@@ -194,42 +193,3 @@ def _with_room(request: BalanceRequest, plan: Plan) -> BalanceRequest:
         fixed_bytes=median(lacking),
         capacity_bytes=plan.memory[0].capacity_bytes * min(evenness, 1.0),
     )
-
-
-def _staged(spec: ExperimentSpec, stages: tuple[int, ...]) -> ExperimentSpec:
-    """Return the experiment with these stages and the counts that they need."""
-    count = max(stages) + 1
-    pipeline = replace(spec.pipeline, stages=stages)
-    if len(pipeline.device_mapping) != count:
-        pipeline = replace(pipeline, device_mapping=())
-    mapping = pipeline.device_mapping or tuple(range(count))
-    overlap = overlap_length(ScheduleKind(pipeline.schedule), mapping, True)
-    now = spec.execution.gradient_accumulation
-    accumulation = max(1, -(-now // overlap)) * overlap
-    execution = replace(spec.execution, gradient_accumulation=accumulation)
-    if accumulation != now and isinstance(execution.steps_per_execution, int):
-        steps = execution.steps_per_execution
-        if steps % accumulation:
-            execution = replace(execution, steps_per_execution="epoch")
-    needed = 1 << max(mapping).bit_length()
-    ipu = spec.ipu
-    if selected_ipus(spec) < needed:
-        ipu = {**spec.ipu, "auto_select_ipus": needed}
-    return replace(spec, pipeline=pipeline, execution=execution, ipu=ipu)
-
-
-def _changes(before: ExperimentSpec, after: ExperimentSpec) -> tuple[str, ...]:
-    changes = []
-    if after.pipeline.stages != before.pipeline.stages:
-        stages = ", ".join(str(stage) for stage in after.pipeline.stages)
-        changes.append(f"pipeline.stages=[{stages}]")
-    if after.pipeline.device_mapping != before.pipeline.device_mapping:
-        changes.append("pipeline.device_mapping=[]")
-    old, new = before.execution, after.execution
-    if new.gradient_accumulation != old.gradient_accumulation:
-        changes.append(f"execution.gradient_accumulation={new.gradient_accumulation}")
-    if new.steps_per_execution != old.steps_per_execution:
-        changes.append(f"execution.steps_per_execution={new.steps_per_execution}")
-    if selected_ipus(after) != selected_ipus(before):
-        changes.append(f"ipu.auto_select_ipus={selected_ipus(after)}")
-    return tuple(changes)
