@@ -15,6 +15,8 @@ from workbench.core.events import (
 )
 from workbench.core.run_context import RunContext
 
+_NOTABLE_S = 0.5
+"""A program that is ready sooner than this was not built again."""
 ACCURACY_NAMES = ("accuracy", "acc", "sparse_categorical_accuracy")
 
 
@@ -29,14 +31,18 @@ class RunObserver:
         self._step_ms_sum = 0.0
         self._steps_seen = 0
         self._ipu_step_us = 0.0
+        self._built: set[str] = set()
 
     def compiling(self, program: str) -> None:
-        """A program is about to be built."""
-        self._context.emit(Compiling(f"compiling {program}"))
+        """A program is about to be built; every epoch may ask for the same one."""
+        if program not in self._built:
+            self._context.emit(Compiling(f"compiling {program}"))
 
     def compiled(self, program: str, seconds: float, ipu_compile_s: float) -> None:
         """It is built: measured seconds here, modelled seconds for an IPU."""
-        self._context.emit(Compiled(program, seconds, ipu_compile_s))
+        if program not in self._built or seconds > _NOTABLE_S:
+            self._built.add(program)
+            self._context.emit(Compiled(program, seconds, ipu_compile_s))
 
     def progressed(self, progress: Progress) -> None:
         """A piece is done; only training is streamed."""
