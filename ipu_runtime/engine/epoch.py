@@ -36,6 +36,8 @@ class Work:
     joined: bool
     """Whether executions may run into each other, because nobody looks between."""
     stop_training: Callable[[], bool]
+    collected: Callable[[list[Logs]], None]
+    """Told the metric values after every batch, where they are collected."""
     pieces: PieceSize
     seconds: float = 0.0
     """Measured time of all pieces but the first, which compiles."""
@@ -87,7 +89,8 @@ class Epoch:
                 self._run(source, thread)
         else:
             self._run(source, None)
-        self._outcome.logs = work.logs()
+        if work.phase != "predict":
+            self._outcome.logs = work.logs()
         return self._outcome
 
     def _run(self, source: Any, thread: CallbackThread | None) -> None:
@@ -120,8 +123,10 @@ class Epoch:
             results = self._piece(source, batch, size)
             if work.phase == "predict":
                 self._outcome.outputs.append(results)
-            elif thread is not None:
-                thread.put(batch, results)
+            elif results is not None:
+                work.collected(results)
+                if thread is not None:
+                    thread.put(batch, results)
             batch += size
             self._show(batch // replicas, done=batch == last)
         return True

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import pytest
 
+from ipu_runtime.config import IPUConfig, reset_ipu_configuration
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras import (
     FunctionalLayerPipelineStageAssignment,
@@ -25,8 +27,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _scope() -> Iterator[None]:
     keras.backend.clear_session()
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
     with IPUStrategy().scope():
         yield
+    reset_ipu_configuration()
 
 
 def stages(model: Any) -> list[int]:
@@ -327,3 +333,21 @@ def test_configuration_has_the_documented_keys() -> None:
     assert config["gradient_accumulation_reduction_method"] == 0
     assert config["replicated_metric_reduction_method"] == 1
     assert stack("a").get_config()["pipeline_stage_assignment_valid"] is False
+
+
+def test_saved_subclassed_models_keep_stages(tmp_path: Path) -> None:
+    x = np.ones((8, 3), np.float32)
+    model = Tagged()
+    model.set_pipelining_options(4)
+    model.compile("sgd", "mse", steps_per_execution=2)
+    expected = model.predict(x, batch_size=4, verbose=0)
+    assert stages(model) == [0, 1]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(
+        tmp_path / "model.keras", custom_objects={"Tagged": Tagged}
+    )
+    assert state_of(loaded).options.pipeline_accumulation == 4
+    np.testing.assert_allclose(
+        loaded.predict(x, batch_size=4, verbose=0), expected, rtol=1e-6
+    )
+    assert stages(loaded) == [0, 1]

@@ -51,11 +51,19 @@ def _make_extended_class(original: type, extension: type) -> type:
 
     # Keras reads constructor arguments in two ways that must agree.
     construct.__signature__ = inspect.signature(original.__init__)  # type: ignore
+
+    def get_config(self: Any) -> Any:
+        return extension.get_config(self)  # type: ignore[attr-defined]
+
+    # Keras writes constructor arguments down itself where nobody overrides this.
+    if getattr(original.get_config, "_is_default", False):  # type: ignore[attr-defined]
+        get_config._is_default = True  # type: ignore[attr-defined]
     return type(
         original.__name__,
         (extension, original),
         {
             "__init__": construct,
+            "get_config": get_config,
             "__module__": original.__module__,
             "__qualname__": original.__qualname__,
             "__doc__": original.__doc__,
