@@ -11,7 +11,7 @@ from ipu_runtime.engine.device_loop import build_loop
 from ipu_runtime.engine.estimator_program import EstimatorProgram
 from ipu_runtime.engine.model_scope import model_scope
 from ipu_runtime.engine.placement import current_placement
-from ipu_runtime.engine.progress_scalars import collected_scalars
+from ipu_runtime.engine.progress_scalars import MOST_SCALARS, collected_scalars
 from ipu_runtime.estimator_base import EstimatorBase
 from ipu_runtime.estimator_functions import call_model_fn, split_element
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
@@ -193,7 +193,7 @@ class _ProgramBuilder:
             loop = build_loop(
                 lambda index, *_: index < units,
                 lambda index, *sums: self._body(index, sums, extra),
-                [tf.constant(0), *[tf.constant(0.0)] * _MOST_SCALARS],
+                [tf.constant(0), *[tf.constant(0.0)] * MOST_SCALARS],
                 placement.replica_count,
                 iterations=self._loop,
                 needs_exchange=self._mode == ModeKeys.TRAIN,
@@ -302,10 +302,6 @@ class _ProgramBuilder:
                 f"returned {result!r}."
             )
         return result
-
-
-_MOST_SCALARS = 4
-"""Loss, and what `progress_scalars` may add; a loop's shape is fixed beforehand."""
 
 
 def _names_of_scalars(mode: str) -> list[str]:

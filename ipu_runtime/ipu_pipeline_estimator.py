@@ -12,6 +12,7 @@ from ipu_runtime.engine.estimator_program import EstimatorProgram
 from ipu_runtime.engine.graph_pipeline import build_run
 from ipu_runtime.engine.model_scope import model_scope
 from ipu_runtime.engine.placement import current_placement
+from ipu_runtime.engine.progress_scalars import MOST_SCALARS
 from ipu_runtime.estimator_base import EstimatorBase
 from ipu_runtime.estimator_functions import parameter_names, split_element
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
@@ -180,36 +181,39 @@ class IPUPipelineEstimator(EstimatorBase):
         units = tf.compat.v1.placeholder_with_default(
             tf.constant(self._loop // steps_per_run), [], name="runs"
         )
+        names: list[str] = ["loss"] if pipeline.training else []
         stash: list[tuple[int, ...]] = []
 
-        def body(index: Any, loss: Any) -> tuple[list[Any], list[Any]]:
+        def body(index: Any, *sums: Any) -> tuple[list[Any], list[Any]]:
             if not pipeline.training:
                 _, operations = pipeline.run_once()
-                return [index + 1, loss], operations
+                return [index + 1, *sums], operations
             run = build_run(pipeline.pipeline)
             stash.append(run.peak_stash)
-            mean = tf.add_n(run.losses) / float(len(run.losses))
+            names.extend(run.scalars)
+            means = [_mean(run.losses), *(_mean(part) for part in run.scalars.values())]
+            means += [tf.constant(0.0)] * (len(sums) - len(means))
             update = run.update
             operation = update if isinstance(update, tf.Operation) else update.op
-            return [index + 1, loss + tf.cast(tf.reduce_mean(mean), tf.float32)], [
-                operation
-            ]
+            added = [old + new for old, new in zip(sums, means, strict=True)]
+            return [index + 1, *added], [operation]
 
         with model_scope(self._config.tf_random_seed) as scope:
             loop = build_loop(
-                lambda index, _: index < units,
+                lambda index, *_: index < units,
                 body,
-                [tf.constant(0), tf.constant(0.0)],
+                [tf.constant(0), *[tf.constant(0.0)] * MOST_SCALARS],
                 placement.replica_count,
                 needs_exchange=pipeline.training,
             )
-        losses = [carried[1] for carried in loop.carried]
+        sums = [
+            tf.add_n(list(parts)) / float(len(parts))
+            for parts in zip(*(item[1:] for item in loop.carried), strict=True)
+        ]
         after_loop, finals = self._host_side(spec, outfeed)
         return EstimatorProgram(
             units,
-            {"loss": tf.add_n(losses) / float(len(losses))}
-            if pipeline.training
-            else {},
+            dict(zip(names, sums, strict=False)),
             loop.operation,
             steps_per_unit=steps_per_run,
             batches_per_unit=spec.gradient_accumulation_count,
@@ -294,6 +298,11 @@ class _FeaturesOnly(IPUInfeedQueue):
     def _dequeue(self) -> Any:
         features, _ = split_element(self._infeed._dequeue())
         return features
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    total = tf.add_n([tf.cast(tf.reduce_mean(item), tf.float32) for item in values])
+    return total / float(len(values))
 
 
 def _call_metrics(function: Callable[..., Any] | None, outputs: Any) -> dict[str, Any]:

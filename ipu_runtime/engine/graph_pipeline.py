@@ -11,6 +11,7 @@ import tensorflow as tf
 from ipu_runtime.engine.accumulation import Accumulation
 from ipu_runtime.engine.graph_stages import GraphStages, TracedStage, trace_stage
 from ipu_runtime.engine.pipeline_program import Combine, Tensors, run_schedule
+from ipu_runtime.engine.progress_scalars import collected_scalars
 from ipu_runtime.plan.schedule import Recomputation, Schedule
 
 GradientMap = Callable[[Any, Any], Any]
@@ -51,6 +52,8 @@ class BuiltRun:
     losses: Tensors
     """The loss of every micro-batch; empty for inference."""
     finished: Tensors
+    scalars: dict[str, Tensors] = field(default_factory=dict)
+    """What the last stage adds for whoever watches, by micro-batch."""
     update: Any = None
     """The weight update, which comes after everything else."""
     peak_stash: tuple[int, ...] = field(default=())
@@ -78,11 +81,13 @@ def build_run(pipeline: GraphPipeline) -> BuiltRun:
         elements.feed,
         _combination(pipeline.accumulation),
     )
-    results = [
-        tracer.pack_outputs(outputs[:-1] if training else outputs)
-        for outputs in run.outputs
-    ]
     losses = [outputs[-1] for outputs in run.outputs] if training else []
+    size = stages[-1].outputs - len(tracer.scalar_names) - (1 if training else 0)
+    results = [tracer.pack_outputs(outputs[:size]) for outputs in run.outputs]
+    scalars = {
+        name: [outputs[size + index] for outputs in run.outputs]
+        for index, name in enumerate(tracer.scalar_names)
+    }
     operation = None
     if update is not None:
         pairs = _merge(
@@ -96,7 +101,7 @@ def build_run(pipeline: GraphPipeline) -> BuiltRun:
             operation = update.apply(
                 [(tf.cast(g, v.dtype), v) for g, v in pairs.values()]
             )
-    return BuiltRun(results, losses, run.finished, operation, run.peak_stash)
+    return BuiltRun(results, losses, run.finished, scalars, operation, run.peak_stash)
 
 
 class _Elements:
@@ -132,6 +137,7 @@ class _Tracer:
         self._pipeline = pipeline
         self._structure: Any = None
         self.update: Update | None = None
+        self.scalar_names: list[str] = []
 
     def trace(self, first: tuple[tuple[Any, ...], Mapping[str, Any]]) -> list[Any]:
         """Return the traced stages."""
@@ -152,14 +158,16 @@ class _Tracer:
     ) -> Callable[..., list[Any]]:
         def stage(*flat: Any) -> list[Any]:
             args, kwargs = tf.nest.pack_sequence_as(structure, list(flat))
-            outputs = function(*args, **kwargs)
+            with collected_scalars() as scalars:
+                outputs = function(*args, **kwargs)
             if outputs is None:
                 outputs = ()
             self._structure = outputs
             tensors = [tf.convert_to_tensor(item) for item in tf.nest.flatten(outputs)]
             if last and self._pipeline.update is not None:
                 self.update = self._pipeline.update(outputs)
-                tensors.append(self.update.loss)
+                self.scalar_names = list(scalars)
+                tensors += [*scalars.values(), self.update.loss]
             return tensors
 
         return stage

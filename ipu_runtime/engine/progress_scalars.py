@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+MOST_SCALARS = 4
+"""The loss, and what may be added; a loop's shape is fixed before it is traced."""
+
 _scalars: ContextVar[dict[str, Any] | None] = ContextVar("scalars", default=None)
 
 

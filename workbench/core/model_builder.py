@@ -38,7 +38,9 @@ def build_keras_model(
         stage = next(stages, None)
         with _scope(stage_scope, stage):
             sources = [tensors[name] for name in layer.inputs]
-            tensors[layer.name] = _call(_make(layer, spec.model.dtype), layer, sources)
+            tensors[layer.name] = call_layer(
+                make_layer(layer, spec.model.dtype), layer, sources
+            )
         used.update(layer.inputs)
     inputs = [tensors[item.name] for item in spec.model.layers if item.kind == "Input"]
     outputs = [tensors[name] for name in tensors if name not in used]
@@ -92,7 +94,8 @@ def _input(spec: ExperimentSpec, layer: LayerSpec) -> Any:
     return keras.Input(shape=shape, dtype=dtype, name=layer.name)
 
 
-def _make(layer: LayerSpec, dtype: str) -> Any:
+def make_layer(layer: LayerSpec, dtype: str) -> Any:
+    """Return the Keras layer of a specification, not yet called."""
     import keras
 
     settings = {
@@ -103,7 +106,8 @@ def _make(layer: LayerSpec, dtype: str) -> Any:
     return getattr(keras.layers, layer.kind)(**settings, name=layer.name)
 
 
-def _call(made: Any, layer: LayerSpec, sources: list[Any]) -> Any:
+def call_layer(made: Any, layer: LayerSpec, sources: list[Any]) -> Any:
+    """Call a layer on the tensors that it takes."""
     if layer.kind in _TAKES_LIST:
         return made(sources)
     if layer.kind == "MultiHeadAttention" and len(sources) == 1:

@@ -1,0 +1,61 @@
+"""The model of an experiment as the older, graph-style API states it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_runtime import optimizers
+from ipu_runtime.engine.progress_scalars import add_progress_scalar
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.topology import topology
+
+v1 = tf.compat.v1
+
+
+def loss_of(spec: ExperimentSpec, labels: Any, outputs: Any) -> Any:
+    """Return the mean loss of a batch, and show its accuracy to whoever watches."""
+    functions = {
+        "categorical_crossentropy": keras.losses.categorical_crossentropy,
+        "sparse_categorical_crossentropy": keras.losses.sparse_categorical_crossentropy,
+        "mse": keras.losses.mean_squared_error,
+    }
+    right = tf.equal(classes_of(spec, labels), predictions_of(outputs))
+    add_progress_scalar("accuracy", tf.reduce_mean(tf.cast(right, tf.float32)))
+    return tf.reduce_mean(functions[spec.train.loss](labels, outputs))
+
+
+def classes_of(spec: ExperimentSpec, labels: Any) -> Any:
+    """Return the class numbers behind labels."""
+    if spec.data.labels == "sparse":
+        return labels
+    return tf.argmax(labels, axis=-1, output_type=tf.int32)
+
+
+def predictions_of(outputs: Any) -> Any:
+    """Return the predicted class numbers."""
+    return tf.argmax(outputs, axis=-1, output_type=tf.int32)
+
+
+def optimizer_of(spec: ExperimentSpec, accumulates: bool) -> Any:
+    """Return the optimizer, wrapped for replicas and, if asked to, accumulation."""
+    rate, train = spec.train.learning_rate, spec.train
+    optimizer = {
+        "sgd": lambda: v1.train.GradientDescentOptimizer(rate),
+        "momentum": lambda: v1.train.MomentumOptimizer(rate, train.momentum),
+        "rmsprop": lambda: v1.train.RMSPropOptimizer(rate),
+        "adam": lambda: v1.train.AdamOptimizer(rate),
+    }[train.optimizer]()
+    replicated = topology(spec).replicas > 1
+    mini_batches = spec.execution.gradient_accumulation
+    if accumulates and mini_batches > 1:
+        wrapper = (
+            optimizers.CrossReplicaGradientAccumulationOptimizerV2
+            if replicated
+            else optimizers.GradientAccumulationOptimizerV2
+        )
+        method = spec.execution.accumulation_reduction
+        return wrapper(optimizer, mini_batches, reduction_method=method)
+    return optimizers.CrossReplicaOptimizer(optimizer) if replicated else optimizer
