@@ -38,7 +38,7 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
         IPUStrategy().scope(),
         observed_by(observer),
     ):
-        model = _build(spec)
+        model = compiled_model(spec)
         training = _feed(data.train, spec.data.batch_size)
         testing = _feed(data.test, spec.data.batch_size)
         order = training_order(spec)
@@ -61,7 +61,7 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
         train_and_evaluate(spec, context, observer, model, train_epoch, evaluate)
 
 
-def _build(spec: ExperimentSpec) -> Any:
+def compiled_model(spec: ExperimentSpec) -> Any:
     """Return the compiled model, with the options of the experiment."""
     pipelined = bool(spec.pipeline.stages)
     model = build_keras_model(spec, PipelineStage if pipelined else None)

@@ -1,0 +1,111 @@
+"""How the app feels: time to the first frame, and how free it is while training."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from bench.figure import Figure
+from bench.side_by_side import of_samples, ratio
+
+AREA = "app"
+_PROBE_S = 0.005
+_FRAMES = {
+    "empty": "from textual.app import App\nApp",
+    "ours": "from workbench.ui.app import WorkbenchApp\nWorkbenchApp",
+}
+
+
+def measure(quick: bool) -> Iterator[Figure]:
+    """Yield the figures of the app, without a terminal."""
+    yield _first_frame(5 if quick else 11)
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["IPU_WORKBENCH_HOME"] = home
+        gaps, repaints = asyncio.run(_while_training())
+    yield of_samples(
+        AREA,
+        "longest gap of the event loop while mnist-dense trains",
+        [max(gaps)],
+        "ms",
+        limit=100.0,
+        note=f"{len(gaps):,} probes",
+    )
+    yield of_samples(AREA, "key to repaint while it trains", repaints, "ms")
+
+
+def _first_frame(rounds: int) -> Figure:
+    return ratio(
+        AREA,
+        "first frame against an empty Textual app",
+        lambda: _open("ours"),
+        lambda: _open("empty"),
+        rounds=rounds,
+        limit=2.5,
+    )
+
+
+def _open(which: str) -> None:
+    """Start an app in a process of its own and leave it after its first frame."""
+    imported, name = _FRAMES[which].split("\n")
+    program = f"""{imported}
+async def leave(pilot):
+    await pilot.pause()
+    pilot.app.exit()
+{name}().run(headless=True, size=(120, 40), auto_pilot=leave)
+"""
+    with tempfile.TemporaryDirectory() as home:
+        subprocess.run(
+            (sys.executable, "-c", program),
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "IPU_WORKBENCH_HOME": str(Path(home))},
+        )
+
+
+async def _while_training() -> tuple[list[float], list[float]]:
+    """Train `mnist-dense` in the app; return loop gaps and key times in ms."""
+    from workbench.ui.app import AppOptions, WorkbenchApp
+
+    app = WorkbenchApp(AppOptions(preset="mnist-dense"))
+    gaps: list[float] = []
+    repaints: list[float] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f5")
+        await _until(pilot, lambda: _training(app))
+        probe = asyncio.create_task(_probe(gaps))
+        while _training(app):
+            repaints.append(await _key_time(pilot))
+        probe.cancel()
+    return gaps, repaints
+
+
+def _training(app: Any) -> bool:
+    run = app.board.active
+    return run is not None and run.monitor.progress is not None
+
+
+async def _until(pilot: Any, condition: Callable[[], object]) -> None:
+    while not condition():
+        await pilot.pause(0.02)
+
+
+async def _probe(gaps: list[float]) -> None:
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(_PROBE_S)
+        gaps.append((time.perf_counter() - began - _PROBE_S) * 1e3)
+
+
+async def _key_time(pilot: Any) -> float:
+    began = time.perf_counter()
+    await pilot.press("m")
+    took = (time.perf_counter() - began) * 1e3
+    await asyncio.sleep(0.2)
+    return took

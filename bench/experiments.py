@@ -1,0 +1,70 @@
+"""Presets, cut down to a size that can be measured several times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from bench.side_by_side import Work
+from workbench.core.dataset import PreparedData, load_prepared
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.overrides import apply_overrides
+from workbench.core.preset_store import load_preset
+from workbench.core.validation import validate
+
+
+def experiment(preset: str, changes: Sequence[str] = ()) -> ExperimentSpec:
+    """Return a preset with some fields changed."""
+    tables, problems = apply_overrides(load_preset(preset).tables, list(changes))
+    spec, more = validate(tables)
+    assert spec is not None, (*problems, *more)
+    return spec
+
+
+def stock_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
+    """Return one epoch of plain Keras `fit` on the CPU, with Keras' own defaults."""
+    from workbench.core.model_builder import build_keras_model, compile_arguments
+
+    model = build_keras_model(spec)
+    model.compile(**compile_arguments(spec))
+    return _epoch(model, spec, data, nullcontext)
+
+
+def emulated_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
+    """Return one epoch of `fit` on the emulated device, with the preset's settings."""
+    from ipu_runtime.config import config_from_fields
+    from ipu_runtime.ipu_strategy import IPUStrategy
+    from workbench.core.backends.ipu_strategy import compiled_model
+
+    strategy = IPUStrategy()
+
+    def configured() -> Any:
+        config_from_fields(spec.ipu).configure_ipu_system()
+        return strategy.scope()
+
+    with configured():
+        model = compiled_model(spec)
+    return _epoch(model, spec, data, configured)
+
+
+def _epoch(
+    model: Any, spec: ExperimentSpec, data: PreparedData, scope: Callable[[], Any]
+) -> Work:
+    def fit() -> None:
+        with scope():
+            model.fit(
+                data.train.x,
+                data.train.y,
+                batch_size=spec.data.batch_size,
+                epochs=1,
+                verbose=0,
+                shuffle=False,
+            )
+
+    return fit
+
+
+def prepared(spec: ExperimentSpec) -> PreparedData:
+    """Load the data of an experiment."""
+    return load_prepared(spec)
