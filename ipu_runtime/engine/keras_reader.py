@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,8 +49,21 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
             )
         )
         maker.update(dict.fromkeys(call.outputs, call.name))
-    spec, problems = resolve_model(layers, dtype)
+    spec, problems = resolve_model(layers, _compute_dtype(graph, dtype))
     return ReadModel(graph, spec, problems, {call.name: call for call in graph.calls})
+
+
+def _compute_dtype(graph: ModelGraph, default: str) -> str:
+    """Return the type that most layers with weights compute in.
+
+    A model made of fp16 layers has a policy of its own, which stays at float32.
+    """
+    types = Counter(
+        str(call.operation.compute_dtype)
+        for call in graph.calls
+        if getattr(call.operation, "weights", ())
+    )
+    return types.most_common(1)[0][0] if types else default
 
 
 def layer_kind(operation: Any) -> str:
