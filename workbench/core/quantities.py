@@ -1,65 +1,12 @@
-"""Numbers with their units, in few characters."""
+"""Numbers with their units, in few characters, as reports of the runtime have them."""
 
-from __future__ import annotations
+from ipu_runtime.reports.quantities import (
+    byte_size,
+    change,
+    count,
+    duration,
+    microseconds,
+    share,
+)
 
-import math
-
-
-def microseconds(value: float) -> str:
-    """Return a time that is given in microseconds, in the unit that suits it."""
-    for limit, divisor, unit in ((1e3, 1.0, "us"), (1e6, 1e3, "ms")):
-        if abs(value) < limit * 0.9995:
-            return f"{_three_digits(value / divisor)} {unit}"
-    return f"{_three_digits(value / 1e6)} s"
-
-
-def byte_size(value: float) -> str:
-    """Return a number of bytes in binary units."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1023.5:
-            return f"{_three_digits(value)} {unit}" if unit != "B" else f"{value:.0f} B"
-        value /= 1024
-    return f"{_three_digits(value)} TiB"
-
-
-def count(value: float) -> str:
-    """Return a number with a unit of thousands: 251 k."""
-    for limit, divisor, unit in ((1e4, 1.0, ""), (1e6, 1e3, " k"), (1e9, 1e6, " M")):
-        if abs(value) < limit * 0.9995:
-            return (
-                f"{value:,.0f}" if not unit else _three_digits(value / divisor) + unit
-            )
-    return f"{_three_digits(value / 1e9)} G"
-
-
-def share(value: float) -> str:
-    """Return a fraction as a percentage."""
-    percent = value * 100
-    if 0 < percent < 1:
-        return "<1 %"
-    return f"{percent:.0f} %"
-
-
-def change(new: float, old: float) -> str:
-    """Return how much a figure differs from another: -3 %."""
-    if not old or not math.isfinite(new / old):
-        return ""
-    percent = round((new / old - 1) * 100)
-    return f"{percent:+d} %" if percent else ("=" if new == old else "±0 %")
-
-
-def duration(seconds: float) -> str:
-    """Return a time for people: 21 s, 3 min 05 s, 2 h 10 min."""
-    if seconds < 99.5:
-        return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-
-
-def _three_digits(value: float) -> str:
-    size = abs(value)
-    if size >= 99.95:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}"
+__all__ = ["byte_size", "change", "count", "duration", "microseconds", "share"]

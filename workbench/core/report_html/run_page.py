@@ -9,6 +9,7 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
 from ipu_runtime.reports.page import page, tiles
+from ipu_runtime.reports.plan_parts import plan_parts
 from workbench.core.compare import outcome_of
 from workbench.core.event_json import plain
 from workbench.core.events import RunStatus
@@ -18,7 +19,6 @@ from workbench.core.planning import plan_experiment
 from workbench.core.preset_store import PresetError, load_preset
 from workbench.core.quantities import duration, microseconds
 from workbench.core.report_html.curves import curves_part, figures_part
-from workbench.core.report_html.plan_parts import plan_parts
 from workbench.core.run_store import StoredRun
 from workbench.core.tables import spec_to_tables
 from workbench.core.validation import validate

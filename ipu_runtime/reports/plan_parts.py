@@ -19,7 +19,7 @@ from ipu_runtime.reports.bar_chart import (
 )
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
 from ipu_runtime.reports.page import figure
-from workbench.core.quantities import byte_size, microseconds, share
+from ipu_runtime.reports.quantities import byte_size, microseconds, share
 
 _PHASES = (
     (Phase.FORWARD, "forward"),
