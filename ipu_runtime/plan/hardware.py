@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class IpuType:
+class IpuType(NamedTuple):
     """One generation of the chip."""
 
     name: str
@@ -42,8 +41,7 @@ class IpuType:
         return self.tiles * self.tile_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class System:
+class System(NamedTuple):
     """IPUs that are sold together."""
 
     name: str
@@ -53,8 +51,7 @@ class System:
     fabric: str
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(NamedTuple):
     """A number of the cost model, with what it rests on."""
 
     value: float
@@ -64,8 +61,7 @@ class Constant:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class CodeSize:
+class CodeSize(NamedTuple):
     """Bytes of code of one class of operations."""
 
     state: int
@@ -74,8 +70,7 @@ class CodeSize:
     vertex_bytes_per_tile: int
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerCost:
+class OptimizerCost(NamedTuple):
     """What a weight update costs per variable."""
 
     passes: int
@@ -189,7 +184,10 @@ def _entries(tables: dict[str, Any], section: str, kind: type, path: str) -> Any
 
 
 def _make(kind: type, entry: Mapping[str, Any], where: str, path: str) -> Any:
-    known = {field.name: str(field.type) for field in fields(kind)}
+    known = {
+        name: getattr(annotation, "__forward_arg__", "")
+        for name, annotation in kind.__annotations__.items()
+    }
     for key, value in entry.items():
         if key not in known:
             raise HardwareFileError(f"{path}: {where}.{key}: unknown entry")

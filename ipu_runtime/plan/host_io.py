@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ipu_runtime.plan.hardware import System
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOptions:
+class StreamOptions(NamedTuple):
     """How samples travel from the host to the device."""
 
     prefetch: bool = True

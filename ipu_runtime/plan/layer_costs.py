@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ipu_runtime.plan.hardware import OptimizerCost
@@ -45,8 +44,7 @@ def sum_ops(ops: Iterable[OpCost]) -> Cycles:
     return Cycles(compute, exchange, supersteps)
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCost:
+class LayerCost(NamedTuple):
     """Operations of one layer, by when they run."""
 
     layer: Layer

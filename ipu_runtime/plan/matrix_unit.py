@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -44,8 +43,7 @@ class MatrixMode(NamedTuple):
     tile_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixPlan:
+class MatrixPlan(NamedTuple):
     """The cheapest split of one pass that fits the memory it may use."""
 
     groups_split: int

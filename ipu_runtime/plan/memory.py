@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ipu_runtime.plan.code_size import StageCode, ipu_code
@@ -27,8 +26,7 @@ CATEGORIES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRequest:
+class MemoryRequest(NamedTuple):
     """Everything that the memory of a replica depends on."""
 
     model: ModelSpec

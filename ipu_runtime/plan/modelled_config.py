@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ipu_runtime.plan.hardware import HardwareTable, IpuType, System
 from ipu_runtime.plan.host_io import StreamOptions
@@ -16,8 +15,7 @@ _PARTIALS = ("half", "float")
 _SELECTION_ORDERS = ("AUTO", "ZIGZAG", "SNAKE", "HOOF")
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceOptions:
+class DeviceOptions(NamedTuple):
     """The configuration as the planner uses it."""
 
     ipu: IpuType
@@ -128,7 +126,7 @@ def _ipu_model(ipu: IpuType, given: Mapping[str, Any], table: HardwareTable) -> 
     if version == "ipu1" and ipu.version != "ipu1":
         ipu = table.ipus["gc2"]
     tiles = int(given.get("ipu_model.tiles_per_ipu", 0))
-    return replace(ipu, tiles=tiles) if tiles > 0 else ipu
+    return ipu._replace(tiles=tiles) if tiles > 0 else ipu
 
 
 def _matrix_options(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ipu_runtime.plan.matrix_unit import (
@@ -60,8 +59,7 @@ ACTIVATION_GRADIENT = Pass(9, 20, 3)
 UPDATE = Pass(60, 24, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Costing:
+class Costing(NamedTuple):
     """Everything about the device and the options that the cost of an op depends on."""
 
     tiles: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from ipu_runtime.plan.plan import IpuMemory, PipelineRequest, PlanRequest
 from ipu_runtime.plan.replication import ipus_per_replica
@@ -15,8 +16,7 @@ _PROPORTIONS = (0.4, 0.2, 0.1, 0.05)
 _OPTIONS = ("convolutions.poplar_options", "matmuls.poplar_options")
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(NamedTuple):
     """One kind of change, with values to try until one fits."""
 
     where: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost, System
 from ipu_runtime.plan.host_io import host_rate_gb_s, infeed_us, outfeed_us
@@ -44,8 +44,7 @@ _SPELLINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(NamedTuple):
     """A request, resolved for one replica."""
 
     request: PlanRequest
@@ -92,7 +91,7 @@ class Replica:
         """What the device does with arriving data."""
         request, cost = self.request, self.options.costing
         if self.options.infeed_on_io_tiles:
-            cost = replace(cost, tiles=self.options.io_tiles)
+            cost = cost._replace(tiles=self.options.io_tiles)
         values = request.label_values + sum(
             layer.output_size for layer in request.model.input_layers
         )

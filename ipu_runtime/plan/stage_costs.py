@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ipu_runtime.plan.checkpoints import recomputed_segments
 from ipu_runtime.plan.hardware import OptimizerCost
@@ -14,8 +14,7 @@ from ipu_runtime.plan.shapes import LAYER_KINDS
 from ipu_runtime.plan.tensors import LABEL_BYTES, find_tensors
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSums:
+class LayerSums(NamedTuple):
     """A layer's operations, added up."""
 
     forward: Cycles
@@ -24,8 +23,7 @@ class LayerSums:
     update: Cycles
 
 
-@dataclass(frozen=True, slots=True)
-class StageSums:
+class StageSums(NamedTuple):
     """A stage's operations, added up, without the infeed."""
 
     forward: Cycles

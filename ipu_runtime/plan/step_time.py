@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,8 +22,7 @@ from ipu_runtime.plan.stage_costs import StageSums
 from ipu_runtime.plan.timeline import StageTimes, pipeline_time_us
 
 
-@dataclass(frozen=True, slots=True)
-class StepInputs:
+class StepInputs(NamedTuple):
     """What the time of a step is made of."""
 
     stages: tuple[StageSums, ...]

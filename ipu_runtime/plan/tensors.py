@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ipu_runtime.plan.layer_costs import count_consumers, gradient_needed
 from ipu_runtime.plan.layers.kind import Kept
@@ -14,8 +14,7 @@ LABEL_BYTES = 4
 _INPUT_BYTES = {"float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """One piece of memory that a layer fills; layers in place and views share it."""
 
     maker: int
@@ -33,8 +32,7 @@ class Tensor:
     is_output: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TensorTable:
+class TensorTable(NamedTuple):
     """The tensors of a model, for one sample."""
 
     tensors: tuple[Tensor, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ipu_runtime.plan.layers.setting import FREE_SETTINGS, Setting, SettingError
@@ -63,8 +62,7 @@ def keeps_nothing(layer: Layer) -> Kept:
     return Kept()
 
 
-@dataclass(frozen=True, slots=True)
-class LayerKind:
+class LayerKind(NamedTuple):
     """One Keras class."""
 
     name: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class SettingError(ValueError):
@@ -15,8 +14,7 @@ def _anything(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """One constructor argument of a layer, under Keras' own name."""
 
     read: Callable[[Any], Any] = _anything
