@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from workbench.core.run_context import RunControl
-from workbench.headless.diagnostics import say
 
 
 @contextmanager
@@ -24,7 +25,8 @@ def stop_on_interrupt(control: RunControl) -> Iterator[None]:
             raise KeyboardInterrupt
         control.stop.set()
         control.resume()
-        say("stopping; once more leaves at once")
+        # Not through Python's stream: it may be in the middle of a write just now.
+        os.write(sys.stderr.fileno(), b"\nstopping; once more leaves at once\n")
 
     before = {
         number: signal.signal(number, interrupt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,6 +21,7 @@ from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import read_experiment
 from workbench.headless.interruption import stop_on_interrupt
+from workbench.headless.native_log import NativeLog
 from workbench.headless.output import print_json, print_line, print_table
 from workbench.headless.progress_bar import ProgressBar
 
@@ -136,16 +137,11 @@ def _go_through(args: argparse.Namespace, record: SweepRecord) -> int:
         )
     else:
         say(f"sweep {record.group}: {total:,} points, {len(results):,} of them done")
-    bar = ProgressBar(total, len(results))
-    control = RunControl()
     began = time.monotonic()
-    with stop_on_interrupt(control):
-        for result in run_sweep(record, control, args.jobs):
-            results.append(result)
-            bar.advance()
-            if args.json:
-                print_json({"event": "point", **asdict(result)})
-    bar.clear()
+    for result in _new_results(args, record, total, len(results)):
+        results.append(result)
+        if args.json:
+            print_json({"event": "point", **asdict(result)})
     seconds = time.monotonic() - began
     best = ranked(results, metric)
     if args.json:
@@ -157,6 +153,21 @@ def _go_through(args: argparse.Namespace, record: SweepRecord) -> int:
         say(f"go on with: ipu-workbench sweep --resume {record.group}")
         return ExitCode.INTERRUPTED
     return ExitCode.DONE
+
+
+def _new_results(
+    args: argparse.Namespace, record: SweepRecord, total: int, done: int
+) -> Iterator[PointResult]:
+    """Do what is left, with a bar; what TensorFlow prints goes to the sweep's log."""
+    control = RunControl()
+    with NativeLog() as native_log, stop_on_interrupt(control):
+        if record.definition.trained:
+            native_log.lead_to(record.directory / "sweep.log")
+        bar = ProgressBar(total, done)
+        for result in run_sweep(record, control, args.jobs):
+            bar.advance()
+            yield result
+        bar.clear()
 
 
 def _ended(
