@@ -88,6 +88,15 @@ def test_ascii_text_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     assert output.out.isascii()
 
 
+def test_schedules_that_the_ipu_lacks_are_marked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, output = printed(capsys, "plan", "mnist-ipu-pipelined", "--schedules")
+    marked = [x for x in output.out.splitlines() if x.endswith("not on the IPU")]
+    assert [line.split()[0] for line in marked] == ["GPipe", "1F1B", "ZB-H1"]
+    assert "this plan" in output.out
+
+
 def test_wrong_count_exits_with_2_and_says_what_works(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -36,6 +36,11 @@ def add_parser(subparsers: Any) -> None:
         type=Path,
         help="write the timeline for Perfetto or chrome://tracing",
     )
+    parser.add_argument(
+        "--schedules",
+        action="store_true",
+        help="also compare all schedules for the same stages (not with --json)",
+    )
     add_text_arguments(parser)
     parser.set_defaults(run=run_plan)
 
@@ -67,6 +72,12 @@ def run_plan(args: argparse.Namespace) -> int:
         title = f"{name}: {spec.experiment.title}" if spec.experiment.title else name
         for line in plan_lines(plan, title, text_style(args)):
             print_line(line)
+        if args.schedules:
+            from workbench.core.schedule_text import schedule_lines
+
+            print_line()
+            for line in schedule_lines(spec, plan, text_style(args)):
+                print_line(line)
     sys.stdout.flush()
     if code is ExitCode.USAGE or args.json:
         report_problems(plan.problems, args.experiment)
