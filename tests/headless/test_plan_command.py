@@ -93,7 +93,12 @@ def test_schedules_that_the_ipu_lacks_are_marked(
 ) -> None:
     _, output = printed(capsys, "plan", "mnist-ipu-pipelined", "--schedules")
     marked = [x for x in output.out.splitlines() if x.endswith("not on the IPU")]
-    assert [line.split()[0] for line in marked] == ["GPipe", "1F1B", "ZB-H1"]
+    assert [line.split()[0] for line in marked] == [
+        "GPipe",
+        "1F1B",
+        "Interleaved",
+        "ZB-H1",
+    ]
     assert "this plan" in output.out
 
 
