@@ -28,6 +28,7 @@ ROOT_MODULES = (
     "scopes",
     "serving",
     "sharded_optimizer",
+    "sharding",
     "utils",
 )
 """Submodules of `ipu`; each is `ipu_runtime.<name>`."""
@@ -59,7 +60,6 @@ ABSENT_MODULES = (
     "nn_ops",
     "normalization_ops",
     "reduce_scatter_op",
-    "sharding",
     "slicing_ops",
     "statistics_ops",
     "vertex_edsl",

@@ -9,6 +9,7 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.markup import Html, section, table, tag
 from ipu_runtime.reports.page import page
 from ipu_runtime.reports.plan_parts import plan_parts
+from ipu_runtime.reports.quantities import byte_size, microseconds
 
 _FOOTER = "Modelled by an emulated IPU runtime; nothing here was measured on an IPU."
 
@@ -23,9 +24,29 @@ def program_page(
     else:
         parts += [*plan_parts(plan), _layers(plan)]
     if execution:
-        rows = [(key.replace("_", " "), value) for key, value in execution.items()]
-        parts.append(section("Execution", table(("", "value"), rows)))
+        parts.append(_execution(execution))
     return page(f"Report of program {name}", parts, _FOOTER)
+
+
+def _execution(execution: Mapping[str, Any]) -> Html:
+    measured = execution["measured_host_ms_per_step"]
+    rows = [
+        ("executions", execution["executions"]),
+        ("steps of one replica", execution["steps_per_replica"]),
+        (
+            "time of a step on this machine, measured",
+            microseconds(1e3 * measured) if measured else "too short to tell",
+        ),
+        (
+            "time of a step on the IPU, modelled",
+            microseconds(execution["modelled_ipu_us_per_step"]),
+        ),
+        (
+            "time of all steps on the IPU, modelled",
+            microseconds(1e6 * execution["modelled_ipu_s"]),
+        ),
+    ]
+    return section("Execution", table(("", "value"), rows))
 
 
 def _layers(plan: Plan) -> Html:
@@ -35,21 +56,13 @@ def _layers(plan: Plan) -> Html:
             layer.kind,
             layer.stage,
             "x".join(str(extent) for extent in layer.output_shape),
-            layer.parameters,
-            f"{layer.forward_us:.2f}",
-            f"{layer.backward_us:.2f}",
-            layer.memory_bytes,
+            f"{layer.parameters:,}",
+            microseconds(layer.forward_us),
+            microseconds(layer.backward_us),
+            byte_size(layer.memory_bytes),
         )
         for layer in plan.layers
     ]
-    head = (
-        "layer",
-        "kind",
-        "stage",
-        "output",
-        "parameters",
-        "forward, us",
-        "backward, us",
-        "bytes",
-    )
+    times = ("forward", "backward", "memory")
+    head = ("layer", "kind", "stage", "output", "parameters", *times)
     return section("Layers (modelled)", table(head, rows))
