@@ -67,7 +67,7 @@ PARTIAL_NOTES = {
 
 DEVICE_FIELDS = {
     "auto_select_ipus": "number of IPUs of each device",
-    "select_ipus": "devices by number, with one IPU each",
+    "select_ipus": "devices by number",
     "device_connection.version": "chip of the emulated system",
     "compilation_poplar_options": "debug.allowOutOfMemory only",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -69,11 +70,21 @@ def device_dataset_iterators() -> Iterator[None]:
 
 def _iterating(original: Any) -> Any:
     def iterate(self: tf.data.Dataset) -> Any:
-        if device_iterators_wanted() and tf.executing_eagerly():
+        if (
+            device_iterators_wanted()
+            and tf.executing_eagerly()
+            and not _called_by_keras()
+        ):
             return IPUOwnedIterator(self)
         return original(self)
 
     return iterate
+
+
+def _called_by_keras() -> bool:
+    """Whether Keras itself iterates: models without extensions train on the host."""
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    return str(caller).startswith("keras.")
 
 
 _iteration = Patch(tf.data.Dataset, "__iter__", _iterating)
