@@ -19,6 +19,8 @@ _FURTHEST = 3
 _WORK = 40_000_000
 """Array elements that the search may touch: about half a second."""
 _ROUNDS = 40
+_STARTS = 4
+"""Seeds that are improved."""
 _LIMITS = 12
 """Limits for copies that are tried."""
 
@@ -81,10 +83,10 @@ class CutSearch:
         return (good[0] if good else None, good[1] if len(good) > 1 else None)
 
     def improve(self, seeds: list[Ints]) -> tuple[Ints, Ints | None]:
-        """Return the best cut reached from the seeds by moving boundaries."""
+        """Return the best cut reached by moving boundaries, and the one before it."""
         request = self._costs.request
         rows = np.unique(np.array(seeds), axis=0)
-        best = rows[_sorted(self.ranks(rows))[0]]
+        starts = rows[_sorted(self.ranks(rows))[:_STARTS]]
         beat = find_beat(
             request.schedule,
             request.stages,
@@ -93,8 +95,19 @@ class CutSearch:
             request.clock,
         )
         per_round = 2 * _FURTHEST * request.stages * beat.forward.size
-        second: Ints | None = None
-        for _ in range(min(max(2, _WORK // per_round), _ROUNDS)):
+        rounds = min(max(2, _WORK // per_round), _ROUNDS)
+        # A large problem has time for one climb only.
+        climbs = starts[: max(1, rounds // 10)]
+        ends = [cut for start in climbs for cut in self._climb(start, rounds)]
+        found = np.unique(np.array(ends), axis=0)
+        ranks = self.ranks(found)
+        order = [row for row in _sorted(ranks) if np.isfinite(ranks[row, 0])]
+        return found[order[0]], found[order[1]] if len(order) > 1 else None
+
+    def _climb(self, best: Ints, rounds: int) -> list[Ints]:
+        """Return the last cuts on the way up, the best one first."""
+        second = best
+        for _ in range(rounds):
             moves = self._neighbours(best)
             if not len(moves):
                 break
@@ -103,15 +116,12 @@ class CutSearch:
             joined = self._joined(best, moves, ranks, here)
             moves = np.concatenate([moves, joined])
             ranks = np.concatenate([ranks, self.ranks(joined)])
-            order = _sorted(ranks)
-            winner = order[0]
+            winner = _sorted(ranks)[0]
             if tuple(ranks[winner]) >= tuple(here):
-                second = moves[winner] if np.isfinite(ranks[winner, 0]) else None
+                second = moves[winner]
                 break
             second, best = best, moves[winner]
-        if second is not None and not np.isfinite(self.ranks(second[None, :])[0, 0]):
-            second = None
-        return best, second
+        return [best, second]
 
     def _neighbours(self, bounds: Ints) -> Ints:
         inner = len(bounds) - 2

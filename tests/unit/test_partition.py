@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipu_runtime.plan import cut_search
 from ipu_runtime.plan.cutting import cut, fast_bottleneck
 from ipu_runtime.plan.interval_costs import IntervalCosts
 from ipu_runtime.plan.partition import (
@@ -307,3 +309,29 @@ def test_impossible_locks_are_a_problem_not_an_exception() -> None:
 
 def test_too_many_stages_are_a_problem_not_an_exception() -> None:
     assert "1 to 2" in balance(BalanceRequest((1.0,) * 2, (1.0,) * 2, 3, 6)).problem
+
+
+def test_search_comes_close_to_the_optimum_of_the_step_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    draw = Random(5)
+    gaps = []
+    for _ in range(25):
+        count, stages = draw.randint(10, 18), draw.randint(3, 5)
+        request = BalanceRequest(
+            forward_us=tuple(draw.uniform(1, 20) for _ in range(count)),
+            backward_us=tuple(draw.uniform(1, 40) for _ in range(count)),
+            stages=stages,
+            micro_batches=4 * stages,
+            crossing_bytes=tuple(draw.uniform(0, 20) for _ in range(count)),
+            copy_us=lambda size, stage: size,
+        )
+        monkeypatch.setattr(cut_search, "_ALL_OF_THEM", 20_000)
+        optimum = balance(request)
+        monkeypatch.setattr(cut_search, "_ALL_OF_THEM", 0)
+        found = balance(request)
+        assert optimum.exact
+        assert not found.exact
+        gaps.append(found.step_time_us / optimum.step_time_us - 1)
+    assert min(gaps) > -1e-9
+    assert sum(gaps) / len(gaps) < 0.01
