@@ -51,6 +51,19 @@ class Accumulation:
             for accumulator, gradient in zip(accumulators, gradients, strict=True)
         ]
 
+    def first(self, gradients: Sequence[Any]) -> list[Any]:
+        """Return the accumulators after a replica's first micro-batch."""
+        methods = GradientAccumulationReductionMethod
+        share = self.micro_batches if self.method is methods.MEAN else 1
+        return [
+            None
+            if gradient is None
+            else tf.convert_to_tensor(gradient) / share
+            if share > 1
+            else tf.convert_to_tensor(gradient)
+            for gradient in gradients
+        ]
+
     def _factors(self, index: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         methods = GradientAccumulationReductionMethod
         if self.method is methods.SUM:

@@ -123,10 +123,11 @@ class Epoch:
             results = self._piece(source, batch, size)
             if work.phase == "predict":
                 self._outcome.outputs.append(results)
+                results = [{} for _ in range(size)]
             elif results is not None:
                 work.collected(results)
-                if thread is not None:
-                    thread.put(batch, results)
+            if thread is not None:
+                thread.put(batch, results)
             batch += size
             self._show(batch // replicas, done=batch == last)
         return True

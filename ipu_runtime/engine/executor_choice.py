@@ -17,7 +17,6 @@ _DENSE_KINDS = frozenset(
         "BatchNormalization",
         "Concatenate",
         "Dense",
-        "Dropout",
         "ELU",
         "Flatten",
         "LayerNormalization",
@@ -36,7 +35,8 @@ _WHOLE_RUN_FLOPS = 10e9
 def suits_xla(read: ReadModel | None, batch_size: int, batches: int) -> bool:
     """Whether the loop is faster compiled: small dense models, run for a while.
 
-    Convolutions are several times slower under XLA on CPUs.
+    Convolutions are several times slower under XLA on CPUs, and random numbers are
+    others, so that dropout would depend on the choice.
     """
     if read is None or read.spec is None or batches < _WORTH_COMPILING_BATCHES:
         return False

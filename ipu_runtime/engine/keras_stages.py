@@ -35,12 +35,14 @@ class KerasStages:
         replica: Any,
         counter: Callable[[int], Any],
         before_action: Callable[[], None] = lambda: None,
+        after_last: Callable[[int, Carry], None] = lambda micro_batch, carry: None,
     ) -> None:
         self.carry = carry
         self._functions = functions
         self._replica = replica
         self._counter = counter
         self._before_action = before_action
+        self._after_last = after_last
         self._structures: dict[int, Any] = {}
         self._carries: dict[tuple[int, int], Carry] = {}
 
@@ -55,6 +57,8 @@ class KerasStages:
         self._before_action()
         self._carries[stage, micro_batch] = self.carry
         outputs, saved, self.carry = self._run(stage, micro_batch, inputs, self.carry)
+        if stage + 1 == self._functions.count:
+            self._after_last(micro_batch, self.carry)
         return outputs, saved
 
     def recompute(self, stage: int, micro_batch: int, inputs: Tensors) -> Tensors:

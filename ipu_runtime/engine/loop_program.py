@@ -10,7 +10,7 @@ from keras.src import tree
 from ipu_runtime.engine.accumulation import Accumulation
 from ipu_runtime.engine.feeds import read_batch
 from ipu_runtime.engine.micro_batch import Carry, MicroBatch
-from ipu_runtime.engine.program import CollectedResults
+from ipu_runtime.engine.program import CollectedResults, empty_results
 from ipu_runtime.engine.tracing import traced
 
 
@@ -43,36 +43,36 @@ class TrainLoop:
 
     def run(self, source: Any, first: int, count: int) -> Any:
         """Train on some batches; return metric values by batch if they are wanted."""
-        arrays = self._run(source, tf.constant(first), tf.constant(count))
-        return self._collected.by_batch(arrays) if self._collected else None
+        values = self._run(source, tf.constant(first), tf.constant(count))
+        return self._collected.rows(values) if self._collected else None
 
     def _loop(self, source: Any, first: Any, count: Any) -> Any:
         carry = self._micro_batch.load()
         accumulators = tuple(tf.convert_to_tensor(item) for item in self._accumulators)
-        arrays = self._collected.empty(count) if self._collected else ()
+        values = empty_results(self._collected, count)
 
         def body(
-            batch: Any, accumulators: Any, statistics: Any, metrics: Any, arrays: Any
+            batch: Any, accumulators: Any, statistics: Any, metrics: Any, values: Any
         ) -> Any:
             accumulators, carry = self._step(
                 source, batch, accumulators, Carry(statistics, metrics)
             )
             if self._collected:
                 replica = batch % self._accumulation.replicas
-                results = self._micro_batch.results(carry, replica)
-                arrays = self._collected.write(arrays, batch - first, results)
-            return batch + 1, accumulators, carry.statistics, carry.metrics, arrays
+                row = self._collected.values(self._micro_batch, carry, replica)
+                values = values.write(batch - first, row)
+            return batch + 1, accumulators, carry.statistics, carry.metrics, values
 
-        _, accumulators, statistics, metrics, arrays = tf.while_loop(
+        _, accumulators, statistics, metrics, values = tf.while_loop(
             lambda batch, *_: batch < first + count,
             body,
-            (first, accumulators, carry.statistics, carry.metrics, arrays),
+            (first, accumulators, carry.statistics, carry.metrics, values),
             parallel_iterations=1,
         )
         self._micro_batch.save(Carry(statistics, metrics))
         for store, value in zip(self._accumulators, accumulators, strict=True):
             store.assign(value)
-        return tuple(array.stack() for array in arrays)
+        return values.stack()
 
     def _step(
         self, source: Any, batch: Any, accumulators: tuple[Any, ...], carry: Carry
@@ -117,31 +117,31 @@ class TestLoop:
 
     def run(self, source: Any, first: int, count: int) -> Any:
         """Evaluate some batches; return metric values by batch if they are wanted."""
-        arrays = self._run(source, tf.constant(first), tf.constant(count))
-        return self._collected.by_batch(arrays) if self._collected else None
+        values = self._run(source, tf.constant(first), tf.constant(count))
+        return self._collected.rows(values) if self._collected else None
 
     def _loop(self, source: Any, first: Any, count: Any) -> Any:
         carry = self._micro_batch.load()
-        arrays = self._collected.empty(count) if self._collected else ()
+        values = empty_results(self._collected, count)
 
-        def body(batch: Any, statistics: Any, metrics: Any, arrays: Any) -> Any:
+        def body(batch: Any, statistics: Any, metrics: Any, values: Any) -> Any:
             replica = batch % self._micro_batch.replicas
             carry = self._micro_batch.test(
                 Carry(statistics, metrics), read_batch(source, batch), replica, batch
             )
             if self._collected:
-                results = self._micro_batch.results(carry, replica)
-                arrays = self._collected.write(arrays, batch - first, results)
-            return batch + 1, carry.statistics, carry.metrics, arrays
+                row = self._collected.values(self._micro_batch, carry, replica)
+                values = values.write(batch - first, row)
+            return batch + 1, carry.statistics, carry.metrics, values
 
-        _, statistics, metrics, arrays = tf.while_loop(
+        _, statistics, metrics, values = tf.while_loop(
             lambda batch, *_: batch < first + count,
             body,
-            (first, carry.statistics, carry.metrics, arrays),
+            (first, carry.statistics, carry.metrics, values),
             parallel_iterations=1,
         )
         self._micro_batch.save(Carry(statistics, metrics))
-        return tuple(array.stack() for array in arrays)
+        return values.stack()
 
 
 class PredictLoop:

@@ -18,6 +18,7 @@ from ipu_runtime.engine.feeds import read_batch
 from ipu_runtime.engine.keras_stages import KerasStages
 from ipu_runtime.engine.micro_batch import Carry
 from ipu_runtime.engine.pipeline_program import PipelineRun, Tensors, run_schedule
+from ipu_runtime.engine.program import CollectedResults, empty_results
 from ipu_runtime.engine.stage_functions import StageFunctions
 from ipu_runtime.engine.tracing import traced
 from ipu_runtime.plan.schedule import Schedule
@@ -33,8 +34,10 @@ class PipelineTraining:
         accumulation: Accumulation,
         whole_runs: bool,
         between_actions: Callable[[], None] = lambda: None,
+        collected: CollectedResults | None = None,
     ) -> None:
         self.unit = accumulation.total
+        self._collected = collected
         self.peak_stash: tuple[int, ...] = ()
         """Most micro-batches that each stage kept for its backward pass."""
         self._functions = functions
@@ -45,29 +48,38 @@ class PipelineTraining:
         self._run = traced(self._updates) if whole_runs else self._updates
         self._apply = traced(self._apply_gradients)
 
-    def run(self, source: Any, first: int, count: int) -> None:
-        """Train on the batches of whole updates."""
-        self._run(source, tf.constant(first), tf.constant(count // self.unit))
+    def run(self, source: Any, first: int, count: int) -> Any:
+        """Train on the batches of whole updates; return metrics by batch if wanted."""
+        updates = tf.constant(count // self.unit)
+        values = self._run(source, tf.constant(first), updates)
+        return self._collected.rows(values) if self._collected else None
 
-    def _updates(self, source: Any, first: Any, updates: Any) -> None:
+    def _updates(self, source: Any, first: Any, updates: Any) -> Any:
         micro_batch = self._functions.micro_batch
         carry = micro_batch.load()
+        values = empty_results(self._collected, updates * self.unit)
 
-        def body(update: Any, statistics: Any, metrics: Any) -> Any:
-            carry = self._update(
+        def body(update: Any, statistics: Any, metrics: Any, values: Any) -> Any:
+            carry, rows = self._update(
                 source, first + update * self.unit, Carry(statistics, metrics)
             )
-            return update + 1, carry.statistics, carry.metrics
+            for index, row in sorted(rows.items()):
+                values = values.write(update * self.unit + index, row)
+            return update + 1, carry.statistics, carry.metrics, values
 
-        _, statistics, metrics = tf.while_loop(
+        _, statistics, metrics, values = tf.while_loop(
             lambda update, *_: update < updates,
             body,
-            (tf.constant(0), carry.statistics, carry.metrics),
+            (tf.constant(0), carry.statistics, carry.metrics, values),
             parallel_iterations=1,
         )
         micro_batch.save(Carry(statistics, metrics))
+        return values.stack()
 
-    def _update(self, source: Any, first: Any, carry: Carry) -> Carry:
+    def _update(
+        self, source: Any, first: Any, carry: Carry
+    ) -> tuple[Carry, dict[int, Any]]:
+        rows: dict[int, Any] = {}
         replicas = self._accumulation.replicas
         batches = Batches(source, first)
         optimizer = self._functions.micro_batch.model.optimizer
@@ -76,15 +88,20 @@ class PipelineTraining:
         finished: Sequence[Any] = ()
         for replica in range(replicas):
             with tf.control_dependencies(finished):
-                run, carry = self._replica(replica, batches, counter, carry)
+                run, carry = self._replica(replica, batches, counter, carry, rows)
             totals = self._merged(totals, run.gradients)
             finished = [item for item in run.finished if tf.is_tensor(item)]
             self.peak_stash = run.peak_stash
         self._apply(totals)
-        return carry
+        return carry, rows
 
     def _replica(
-        self, replica: int, batches: Batches, counter: Any, carry: Carry
+        self,
+        replica: int,
+        batches: Batches,
+        counter: Any,
+        carry: Carry,
+        rows: dict[int, Any],
     ) -> tuple[PipelineRun, Carry]:
         replicas = self._accumulation.replicas
         stages = KerasStages(
@@ -93,6 +110,7 @@ class PipelineTraining:
             replica,
             lambda micro_batch: counter + (micro_batch * replicas + replica),
             self._between_actions,
+            result_writer(self._functions, self._collected, replica, replicas, rows),
         )
         run = run_schedule(
             self._schedule,
@@ -108,10 +126,7 @@ class PipelineTraining:
         self, so_far: Tensors | None, gradients: Tensors, micro_batch: int
     ) -> Tensors:
         if so_far is None:
-            so_far = [
-                None if item is None else tf.zeros(item.shape, item.dtype)
-                for item in gradients
-            ]
+            return self._accumulation.first(gradients)
         return self._accumulation.add(
             so_far, gradients, micro_batch * self._accumulation.replicas
         )
@@ -136,44 +151,63 @@ class PipelineInference:
     """Forward pipelines; a run is cut where the schedule repeats itself."""
 
     def __init__(
-        self, functions: StageFunctions, schedule: Schedule, replicas: int
+        self,
+        functions: StageFunctions,
+        schedule: Schedule,
+        replicas: int,
+        collected: CollectedResults | None = None,
     ) -> None:
         self.unit = schedule.micro_batches * replicas
+        self._collected = collected
         self._functions = functions
         self._schedule = schedule
         self._replicas = replicas
         self._run = traced(self._runs)
 
     def run(self, source: Any, first: int, count: int) -> Any:
-        """Run on some batches; return outputs, batches stacked on a new first axis."""
-        return self._run(source, tf.constant(first), tf.constant(count // self.unit))
+        """Run on some batches; return outputs, batches stacked on a new first axis.
+
+        An evaluation returns metric values by batch if they are wanted.
+        """
+        runs = tf.constant(count // self.unit)
+        outputs, values = self._run(source, tf.constant(first), runs)
+        return self._collected.rows(values) if self._collected else outputs
 
     def _runs(self, source: Any, first: Any, runs: Any) -> Any:
         micro_batch = self._functions.micro_batch
         carry = micro_batch.load()
-        structure, arrays = self._output_arrays(source, runs)
+        structure, arrays = self._output_arrays(runs)
+        values = empty_results(self._collected, runs * self.unit)
 
-        def body(index: Any, statistics: Any, metrics: Any, arrays: Any) -> Any:
+        def body(
+            index: Any, statistics: Any, metrics: Any, arrays: Any, values: Any
+        ) -> Any:
             start = first + index * self.unit
-            carry, outputs = self._one_run(source, start, Carry(statistics, metrics))
+            rows: dict[int, Any] = {}
+            carry, outputs = self._one_run(
+                source, start, Carry(statistics, metrics), rows
+            )
+            for batch, row in sorted(rows.items()):
+                values = values.write(index * self.unit + batch, row)
             arrays = tuple(
                 array.write(index, tf.stack(batches))
                 for array, batches in zip(arrays, outputs, strict=True)
             )
-            return index + 1, carry.statistics, carry.metrics, arrays
+            return index + 1, carry.statistics, carry.metrics, arrays, values
 
-        _, statistics, metrics, arrays = tf.while_loop(
+        _, statistics, metrics, arrays, values = tf.while_loop(
             lambda index, *_: index < runs,
             body,
-            (tf.constant(0), carry.statistics, carry.metrics, arrays),
+            (tf.constant(0), carry.statistics, carry.metrics, arrays, values),
             parallel_iterations=1,
         )
         micro_batch.save(Carry(statistics, metrics))
         if structure is None:
-            return None
-        return tree.pack_sequence_as(structure, [item.concat() for item in arrays])
+            return None, values.stack()
+        outputs = [item.concat() for item in arrays]
+        return tree.pack_sequence_as(structure, outputs), values.stack()
 
-    def _output_arrays(self, source: Any, runs: Any) -> tuple[Any, tuple[Any, ...]]:
+    def _output_arrays(self, runs: Any) -> tuple[Any, tuple[Any, ...]]:
         if self._functions.phase != "predict":
             return None, ()
         network = self._functions.network
@@ -186,13 +220,13 @@ class PipelineInference:
         )
 
     def _one_run(
-        self, source: Any, first: Any, carry: Carry
+        self, source: Any, first: Any, carry: Carry, rows: dict[int, Any]
     ) -> tuple[Carry, list[list[Any]]]:
         """Run all replicas once; return outputs by output, then in order of batches."""
         batches = Batches(source, first)
         by_batch: list[Tensors] = [[] for _ in range(self.unit)]
         for replica in range(self._replicas):
-            run, carry = self._replica(replica, batches, first, carry)
+            run, carry = self._replica(replica, batches, first, carry, rows)
             for micro_batch, outputs in enumerate(run.outputs):
                 by_batch[micro_batch * self._replicas + replica] = outputs
         if self._functions.phase != "predict":
@@ -200,7 +234,12 @@ class PipelineInference:
         return carry, [list(column) for column in zip(*by_batch, strict=True)]
 
     def _replica(
-        self, replica: int, batches: Batches, first: Any, carry: Carry
+        self,
+        replica: int,
+        batches: Batches,
+        first: Any,
+        carry: Carry,
+        rows: dict[int, Any],
     ) -> tuple[PipelineRun, Carry]:
         stages = KerasStages(
             self._functions,
@@ -218,6 +257,24 @@ class PipelineInference:
             ),
         )
         return run, stages.carry
+
+
+def result_writer(
+    functions: StageFunctions,
+    collected: CollectedResults | None,
+    replica: int,
+    replicas: int,
+    rows: dict[int, Any],
+) -> Callable[[int, Carry], None]:
+    """Return what puts the metrics after a micro-batch into `rows`, if wanted."""
+    if collected is None:
+        return lambda micro_batch, carry: None
+
+    def write(micro_batch: int, carry: Carry) -> None:
+        values = collected.values(functions.micro_batch, carry, replica)
+        rows[micro_batch * replicas + replica] = values
+
+    return write
 
 
 class Batches:

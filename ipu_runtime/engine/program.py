@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from ipu_runtime.engine.micro_batch import MicroBatch
+from ipu_runtime.engine.micro_batch import Carry, MicroBatch
 
 
 class Program(Protocol):
@@ -26,25 +26,22 @@ class CollectedResults:
     def __init__(self, micro_batch: MicroBatch) -> None:
         self.names = sorted(micro_batch.results(micro_batch.load(), 0))
 
-    def empty(self, count: Any) -> tuple[Any, ...]:
-        """Return one array per metric, for a loop to carry."""
-        return tuple(
-            tf.TensorArray(tf.float32, size=count, element_shape=()) for _ in self.names
-        )
+    def values(self, micro_batch: MicroBatch, carry: Carry, replica: Any) -> Any:
+        """Return the metric values of a replica as one tensor."""
+        results = micro_batch.results(carry, replica)
+        return tf.stack([tf.cast(results[name], tf.float32) for name in self.names])
 
-    def write(
-        self, arrays: tuple[Any, ...], index: Any, results: dict[str, Any]
-    ) -> tuple[Any, ...]:
-        """Return the arrays with one more value each."""
-        return tuple(
-            array.write(index, tf.cast(results[name], tf.float32))
-            for name, array in zip(self.names, arrays, strict=True)
-        )
-
-    def by_batch(self, arrays: tuple[Any, ...]) -> list[dict[str, float]]:
-        """Return the values as dictionaries, one for every batch."""
-        columns = [array.numpy().tolist() for array in arrays]
+    def rows(self, stacked: Any) -> list[dict[str, float]]:
+        """Return stacked `values` as dictionaries, one for every batch."""
         return [
             dict(zip(self.names, row, strict=True))
-            for row in zip(*columns, strict=True)
+            for row in stacked.numpy().reshape(-1, len(self.names)).tolist()
         ]
+
+
+def empty_results(collected: CollectedResults | None, count: Any) -> Any:
+    """Return an array for the metric values of batches, empty if not wanted."""
+    width = len(collected.names) if collected else 0
+    return tf.TensorArray(
+        tf.float32, size=count if collected else 0, element_shape=(width,)
+    )

@@ -90,6 +90,7 @@ class Programs:
 
     def _pipeline(self, setting: Setting, cut: Cut) -> Program:
         assert self._read is not None
+        collected = CollectedResults(self.micro_batch) if setting.collect else None
         functions = StageFunctions(
             self.micro_batch, self._read.graph, cut, setting.phase
         )
@@ -98,6 +99,7 @@ class Programs:
                 functions,
                 cut.schedule(cut.overlap(training=False), training=False),
                 setting.count.replicas,
+                collected,
             )
         count = setting.accumulation.micro_batches
         return PipelineTraining(
@@ -106,4 +108,5 @@ class Programs:
             setting.accumulation,
             suits_whole_runs(self._read, setting.feed.batch_size, count),
             setting.between_actions,
+            collected,
         )

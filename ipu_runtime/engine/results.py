@@ -59,6 +59,31 @@ def reduce_results(
     return {name: sum(values) / divisor for name, values in columns.items()}
 
 
+class AveragedResults:
+    """One value per pipeline run: the mean of the last replica's running values."""
+
+    def __init__(self, micro_batches: int, replicas: int) -> None:
+        self._micro_batches = micro_batches
+        self._replicas = replicas
+        self._run: list[dict[str, float]] = []
+        self._mean: Logs = {}
+
+    def add(self, by_batch: list[Logs]) -> None:
+        """Take in the values after consecutive batches, replicas running fastest."""
+        self._run += by_batch[self._replicas - 1 :: self._replicas]
+        while len(self._run) >= self._micro_batches:
+            done = self._run[: self._micro_batches]
+            del self._run[: self._micro_batches]
+            self._mean = {
+                name: sum(values[name] for values in done) / len(done)
+                for name in done[0]
+            }
+
+    def logs(self) -> Logs:
+        """Return the values of the last complete run."""
+        return dict(self._mean)
+
+
 def single_values(logs: Logs) -> dict[str, float]:
     """Return numbers to show: the mean where there is one value per replica."""
     return {

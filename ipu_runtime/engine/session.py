@@ -24,7 +24,7 @@ from ipu_runtime.engine.model_graph import model_graph, runs_as_written
 from ipu_runtime.engine.observer import current_observer
 from ipu_runtime.engine.pipeline_setup import Cut, check_device, make_cut
 from ipu_runtime.engine.programs import Programs, Setting
-from ipu_runtime.engine.results import Logs, reduce_results
+from ipu_runtime.engine.results import AveragedResults, Logs, reduce_results
 from ipu_runtime.engine.step_count import StepCount, count_steps
 from ipu_runtime.keras.extensions.options import (
     ModelOptions,
@@ -110,8 +110,7 @@ def open_session(
     read = _read(model)
     cut = _cut(options, device, read, training)
     if cut is not None:
-        in_one_run = micro_batches if training else count.per_execution
-        cut.check_count(in_one_run, training)
+        cut.check_count(micro_batches if training else count.per_execution, training)
     accumulation = Accumulation(
         options.accumulation_method,
         micro_batches,
@@ -137,11 +136,18 @@ def open_session(
     if training:
         _tell(count, accumulation, feed.batch_size)
     programs = _programs(model, read, replicas, device, phase)
-    asynchronous = options.asynchronous_callbacks and not (
-        options.pipelined and options.accumulate_outfeed
-    )
+    averaged = options.accumulate_outfeed and options.pipelined and phase != "predict"
+    asynchronous = options.asynchronous_callbacks and not averaged
+    in_run = micro_batches if training else count.per_execution
+    outfeed = AveragedResults(in_run, replicas) if averaged else None
     setting = Setting(
-        phase, feed, count, accumulation, cut, asynchronous, _stop_between_actions()
+        phase,
+        feed,
+        count,
+        accumulation,
+        cut,
+        (asynchronous or averaged) and phase != "predict",
+        _stop_between_actions(),
     )
     program, pieces = programs.get(setting)
     micro_batch = programs.micro_batch
@@ -150,11 +156,12 @@ def open_session(
         program=program,
         count=count,
         clock=clock,
-        logs=lambda: _logs(programs, options),
+        logs=outfeed.logs if outfeed else lambda: _logs(programs, options),
         before_execution=micro_batch.statistics.spread,
         after_execution=lambda: _keep(programs),
         joined=False,
         stop_training=lambda: training and model.stop_training,
+        collected=outfeed.add if outfeed else lambda results: None,
         pieces=pieces,
     )
     return Session(
