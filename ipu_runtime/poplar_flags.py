@@ -39,7 +39,7 @@ FLAGS = {
     "help": _Flag(bool, False, "print this list", True),
     "use_ipu_model": _Flag(bool, False, "run on the software IPU Model", True),
     "ipu_model_tiles": _Flag(int, 0, "tiles of the IPU Model", True),
-    "use_synthetic_data": _Flag(bool, False, "move no data to or from the IPU", True),
+    "use_synthetic_data": _Flag(bool, False, "results are zeros on the host", True),
     "synthetic_data_categories": _Flag(str, "", "what is synthetic, by commas", True),
     "synthetic_data_initializer": _Flag(str, "", "random, uniform, normal or a number"),
     "executable_cache_path": _Flag(str, "", "directory of compiled programs", True),

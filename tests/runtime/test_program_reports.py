@@ -100,3 +100,15 @@ def test_events_are_traced_and_forgotten_after_reading(model: keras.Model) -> No
     executed = utils.extract_execute_reports(events)
     assert json.loads(executed[0][1])["steps_per_replica"] == 4
     assert gen_ipu_ops.ipu_event_trace().shape == (0,)
+
+
+def test_synthetic_data_leaves_zeros(
+    model: keras.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--use_synthetic_data")
+    history = model.fit(X + 1, Y, batch_size=2, epochs=2, verbose=0)
+    assert history.history == {"loss": [0.0, 0.0]}
+    assert model.evaluate(X + 1, Y, batch_size=2, verbose=0) == 0.0
+    predicted = model.predict(X + 1, batch_size=2, verbose=0)
+    assert predicted.shape == (8, 2)
+    assert not predicted.any()

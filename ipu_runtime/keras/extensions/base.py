@@ -24,6 +24,7 @@ from ipu_runtime.keras.extensions.saving import (
 )
 from ipu_runtime.keras.extensions.stage_assignment import StageAssignment
 from ipu_runtime.keras.extensions.state import state_of
+from ipu_runtime.keras.extensions.synthetic_results import without_outfeed
 from ipu_runtime.strategy_stack import host_iterators
 
 logger = logging.getLogger("tensorflow")
@@ -136,7 +137,7 @@ class BaseExtension(StageAssignment):
         _drop_keras_two_arguments("fit", keras_two)
         self._prepare("fit", x, batch_size)
         with self._running():
-            return model_runner.fit(
+            results = model_runner.fit(
                 self,
                 self._ipu_options,
                 self._device(),
@@ -157,6 +158,7 @@ class BaseExtension(StageAssignment):
                 validation_batch_size=validation_batch_size,
                 validation_freq=validation_freq,
             )
+        return without_outfeed(results)
 
     def evaluate(
         self,
@@ -174,7 +176,7 @@ class BaseExtension(StageAssignment):
         _drop_keras_two_arguments("evaluate", keras_two)
         self._prepare("evaluate", x, batch_size)
         with self._running():
-            return model_runner.evaluate(
+            results = model_runner.evaluate(
                 self,
                 self._ipu_options,
                 self._device(),
@@ -187,6 +189,7 @@ class BaseExtension(StageAssignment):
                 callbacks=callbacks,
                 return_dict=return_dict,
             )
+        return without_outfeed(results)
 
     def predict(
         self,
@@ -201,7 +204,7 @@ class BaseExtension(StageAssignment):
         _drop_keras_two_arguments("predict", keras_two)
         self._prepare("predict", x, batch_size)
         with self._running():
-            return model_runner.predict(
+            results = model_runner.predict(
                 self,
                 self._ipu_options,
                 self._device(),
@@ -211,6 +214,7 @@ class BaseExtension(StageAssignment):
                 steps=steps,
                 callbacks=callbacks,
             )
+        return without_outfeed(results)
 
     def ipu_profile(self) -> Any:
         """Return the modelled step beside the measured one, after a run."""
