@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.scripted_runs import ScriptedRunner
+from tests.ui.scripted_runs import ScriptedRunner, record_run
+from workbench.core.run_store import StoredRun, open_run
 from workbench.core.settings import load_settings
 from workbench.ui.app import AppOptions, WorkbenchApp
 from workbench.ui.run_board import Runner
@@ -61,9 +62,17 @@ def until() -> Until:
     """Return how to wait for something that another thread brings about."""
 
     async def wait(pilot: Pilot[None], condition: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline, "it never happened"
-            await pilot.pause()
+            await pilot.pause(0.05)
 
     return wait
+
+
+@pytest.fixture
+def two_runs() -> list[StoredRun]:
+    """Leave two runs that differ in one field, and return them."""
+    first = record_run("mnist-ipu-pipelined", rate=30.0)
+    second = record_run("mnist-ipu-pipelined", ["data.batch_size=32"], rate=15.0)
+    return [open_run(first), open_run(second)]

@@ -9,16 +9,8 @@ from textual.pilot import Pilot
 
 from tests.ui.conftest import MakeApp
 from tests.ui.screen_text import screen_text
-from tests.ui.scripted_runs import record_run
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets.chart import ChartView
-
-
-@pytest.fixture
-def two_runs() -> None:
-    """Leave two runs that differ in one field."""
-    record_run("mnist-ipu-pipelined", rate=30.0)
-    record_run("mnist-ipu-pipelined", ["data.batch_size=32"], rate=15.0)
 
 
 async def compare_both(pilot: Pilot[None], app: WorkbenchApp) -> None:

@@ -75,7 +75,7 @@ class Draft:
             return None
         if self._planned is None or self._planned[0] is not spec:
             self._planned = (spec, _plan(spec))
-            if self._planned[1].step is not None:
+            if _has_figures(self._planned[1]):
                 self._last_good = self._planned[1]
         return self._planned[1]
 
@@ -83,7 +83,7 @@ class Draft:
     def plan(self) -> Plan | None:
         """The plan of the values; of the last valid ones while a value is wrong."""
         planned = self._plan_of_values()
-        if planned is not None and planned.step is not None:
+        if planned is not None and _has_figures(planned):
             return planned
         return self._last_good or self.preset_plan
 
@@ -194,6 +194,12 @@ class _Checked:
     tables: Mapping[str, Any]
     spec: ExperimentSpec | None
     problems: tuple[Problem, ...]
+
+
+def _has_figures(plan: Plan) -> bool:
+    """Tell whether a plan is of something that could run, memory apart."""
+    errors = [item for item in plan.problems if item.severity is Severity.ERROR]
+    return plan.step is not None and not errors
 
 
 def _plan(spec: ExperimentSpec) -> Plan:

@@ -166,7 +166,7 @@ class WorkbenchApp(RunActions):
         self.area.display = True
         self.sidebar.set_class(name != "start", "-aside")
         target = self.area.focus_target() or self.sidebar.presets
-        target.focus()
+        self.screen.set_focus(target)
         self._show_frame()
         self.area.refresh_area()
 

@@ -131,7 +131,7 @@ class ConfigureArea(Area):
     def _typed(self, event: FieldEditor.Changed) -> None:
         event.stop()
         editor = self.query_one(FieldEditor)
-        if not editor.has_class("-open"):
+        if not editor.display:
             return
         problem = self.draft.trial(editor.path, event.value)
         field = draft_fields()[editor.path]
@@ -141,7 +141,7 @@ class ConfigureArea(Area):
     @on(FieldEditor.Done)
     def _edited(self, event: FieldEditor.Done) -> None:
         event.stop()
-        self.query_one(FieldForm).focus()
+        self.screen.set_focus(self.query_one(FieldForm))
         if event.text is None:
             self._show_help()
         else:

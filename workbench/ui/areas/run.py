@@ -95,7 +95,7 @@ class RunArea(Area):
         """Go to the next panel."""
         self._panel = (self._panel + step) % len(_PANELS)
         self._arrange()
-        self.query_one(_PANELS[self._panel]).focus()
+        self.screen.set_focus(self.query_one(_PANELS[self._panel]))
 
     def on_descendant_focus(self) -> None:
         """Remember which panel has the focus."""

@@ -32,6 +32,9 @@ from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
 _RECOMPUTATION = ("off", "Auto", "RecomputeThenBackpropagate",
                   "RecomputeAndBackpropagateInterleaved")  # fmt: skip
 _BARS_LOW, _BARS_TALL = 2, 8
+_TIMELINE_LOW, _TIMELINE_TALL = 6, 14
+_TIMELINE_FRAME = 4
+"""Lines besides the IPUs: border, ruler and scrollbar."""
 
 
 class StagesArea(Area):
@@ -91,14 +94,12 @@ class StagesArea(Area):
 
         timeline = plan_timeline(plan)
         panel = self.query_one("#timeline-panel")
-        view = self.query_one(TimelineView)
-        view.show_timeline(timeline)
+        panel.display = timeline is not None
+        self.query_one(TimelineView).show_timeline(timeline)
         if timeline is None:
-            panel.border_title = (
-                "Timeline: no pipeline, one IPU does all (n cuts the model)"
-            )
-            panel.border_subtitle = ""
             return
+        most = _TIMELINE_TALL if self.app.size.height >= 34 else _TIMELINE_LOW
+        panel.styles.height = min(len(timeline.ipus) + _TIMELINE_FRAME, most)
         schedule = timeline.schedule
         panel.border_title = (
             f"Timeline {schedule.kind.value}  {schedule.micro_batches} micro-batches  "

@@ -72,5 +72,6 @@ def run_state(monitor: RunMonitor) -> str:
 def next_hint(app: WorkbenchApp) -> str:
     """Return what to press next."""
     if app.current_preset and app.known_problem:
-        return "2 shows what is wrong"
+        mends = app.area_name == "configure"
+        return "f takes the suggestion" if mends else "2 shows what is wrong"
     return "F5 run"

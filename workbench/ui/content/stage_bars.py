@@ -14,22 +14,19 @@ _EVEN, _UNEVEN = 1.1, 1.5
 def stage_bars(plan: Plan, width: int, most: int) -> list[Content]:
     """Return a line per stage; bars share one scale."""
     longest = max((max(s.forward_us, s.backward_us) for s in plan.stages), default=0.0)
-    space = min(12, max(4, (width - 66) // 2))
+    space = min(12, max(3, (width - 67) // 2))
     memory = {item.ipu: item for item in plan.memory}
     rows = []
     for stage in plan.stages[:most]:
         used = memory.get(stage.ipu)
         forward = bar(stage.forward_us / longest if longest else 0.0, space)
         backward = bar(stage.backward_us / longest if longest else 0.0, space)
+        room = "" if used is None else byte_size(used.used_bytes)
+        full = 0.0 if used is None else used.used_bytes / max(1, used.capacity_bytes)
         fits = used is None or used.fits
-        room = (
-            f"{byte_size(used.used_bytes)}/{byte_size(used.capacity_bytes)}"
-            if used
-            else ""
-        )
         rows.append(
             line(
-                (f" stage {stage.index} IPU {stage.ipu:<3}", MUTED),
+                (f" stage {stage.index:<2} IPU {stage.ipu:<2} ", MUTED),
                 "fwd ",
                 (forward, "$phase-forward"),
                 f"{stage.forward_us:>7.1f}",
@@ -37,7 +34,7 @@ def stage_bars(plan: Plan, width: int, most: int) -> list[Content]:
                 (backward, "$phase-backward"),
                 f"{stage.backward_us:>7.1f}",
                 (f"  stash {stage.fifo_depth:<2}", MUTED),
-                (f" {room:>17}", "" if fits else BAD),
+                (f"{room:>9} {share(full):>5}", "" if fits else BAD),
             )
         )
     if len(plan.stages) > most:

@@ -15,7 +15,6 @@ class FieldEditor(Input):
     DEFAULT_CSS = """
     FieldEditor { layer: overlay; display: none; height: 1; border: none; padding: 0; }
     FieldEditor:focus { border: none; }
-    FieldEditor.-open { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel_edit", "Cancel", show=False)
@@ -36,14 +35,15 @@ class FieldEditor(Input):
         self.path, self.value = path, text
         self.styles.offset = (x, y)
         self.styles.width = width
-        self.add_class("-open")
-        self.focus()
+        self.display = True
+        # At once, so that what is typed ahead arrives here.
+        self.screen.set_focus(self)
         self.action_end()
 
     def _close(self, text: str | None) -> None:
-        if not self.has_class("-open"):
+        if not self.display:
             return
-        self.remove_class("-open")
+        self.display = False
         self.post_message(self.Done(self.path, text))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

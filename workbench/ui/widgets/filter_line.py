@@ -14,7 +14,6 @@ class FilterLine(Input):
 
     DEFAULT_CSS = """
     FilterLine { display: none; height: 1; border: none; padding: 0; }
-    FilterLine.-open { display: block; }
     FilterLine:focus { border: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -27,8 +26,9 @@ class FilterLine(Input):
 
     def open_filter(self) -> None:
         """Show the line and type into it."""
-        self.add_class("-open")
-        self.focus()
+        self.display = True
+        # At once, so that what is typed ahead arrives here.
+        self.screen.set_focus(self)
 
     def on_input_submitted(self) -> None:
         """Keep the words and go to what they left."""
@@ -41,5 +41,5 @@ class FilterLine(Input):
     def action_close_filter(self) -> None:
         """Forget the words."""
         self.value = ""
-        self.remove_class("-open")
+        self.display = False
         self.post_message(self.Closed())

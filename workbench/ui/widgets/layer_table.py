@@ -43,7 +43,7 @@ class LayerTable(RowList, inherit_bindings=False):
 
 
 def _name_width(width: int) -> int:
-    return min(max(width - 65, 10), 30)
+    return min(max(width - 63, 10), 30)
 
 
 def heading(width: int) -> Content:
@@ -51,7 +51,7 @@ def heading(width: int) -> Content:
     name_width = _name_width(width)
     text = (
         f"  {fit('layer', name_width)} {fit('kind', 12)}{'output':>10}{'params':>8}"
-        f"{'fwd us':>8}{'bwd us':>8}{'memory':>9} stage"
+        f"{'fwd us':>7}{'bwd us':>8}{'memory':>9} stage"
     )
     return line((fit(text, width), MUTED))
 
@@ -60,12 +60,12 @@ def _layer(layer: LayerPlan, locked: bool, name_width: int, valid: bool) -> Cont
     shape = "x".join(str(extent) for extent in layer.output_shape)
     text = (
         f"{fit(layer.name, name_width)} {fit(layer.kind, 12)}{fit(shape, 10, True)}"
-        f"{_short_count(layer.parameters):>8}{layer.forward_us:>8.1f}"
+        f"{_short_count(layer.parameters):>8}{layer.forward_us:>7.1f}"
         f"{layer.backward_us:>8.1f}{byte_size(layer.memory_bytes):>9}"
     )
     style = _STAGE_STYLES[layer.stage % len(_STAGE_STYLES)]
     lock = ("L ", MARK) if locked else "  "
-    return line(lock, (text, "" if valid else MUTED), (f"  ▌{layer.stage:<3}", style))
+    return line(lock, (text, "" if valid else MUTED), (f" ▌{layer.stage:<3}", style))
 
 
 def _short_count(value: int) -> str:

@@ -116,4 +116,4 @@ class Sidebar(Vertical):
 
     def action_list_other(self) -> None:
         """Change between presets and runs."""
-        (self.presets if self.runs.has_focus else self.runs).focus()
+        self.screen.set_focus(self.presets if self.runs.has_focus else self.runs)

@@ -1,0 +1,118 @@
+"""Every screen as text, at the smallest and at a common size."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.ui.conftest import MakeApp, Until
+from tests.ui.screen_text import check_snapshot, screen_text
+from tests.ui.scripted_runs import ScriptedRunner
+from workbench.core.run_store import StoredRun
+from workbench.ui.app import WorkbenchApp
+
+SIZES = [(80, 24), (120, 40)]
+AREAS = {"start": "1", "configure": "2", "stages": "3", "report": "6", "script": "7"}
+
+
+async def settle(pilot: Pilot[None], app: WorkbenchApp) -> None:
+    """Wait until everything that was asked for is drawn."""
+    await app.workers.wait_for_complete()
+    app.refresh_runs()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("area", list(AREAS))
+async def test_area(make_app: MakeApp, area: str, size: tuple[int, int]) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press(AREAS[area])
+        await settle(pilot, app)
+        check_snapshot(f"{area}-{size[0]}x{size[1]}", screen_text(app))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_wrong_value(make_app: MakeApp, size: tuple[int, int]) -> None:
+    app = make_app()
+    app.draft.set_text("execution.gradient_accumulation", "6")
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("2")
+        await settle(pilot, app)
+        await pilot.press(*["down"] * 20)
+        await pilot.pause()
+        check_snapshot(f"wrong-value-{size[0]}x{size[1]}", screen_text(app))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_live_run(make_app: MakeApp, until: Until, size: tuple[int, int]) -> None:
+    app = make_app(ScriptedRunner(hold_after=18))
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("f5")
+        run = app.board.runs[0]
+        await until(pilot, lambda: run.monitor.events_seen == 19)
+        app.area.refresh_area()
+        await pilot.pause()
+        check_snapshot(f"run-live-{size[0]}x{size[1]}", screen_text(app))
+        run.control.stop.set()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_finished_run(make_app: MakeApp, size: tuple[int, int]) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("f5")
+        await settle(pilot, app)
+        check_snapshot(f"run-finished-{size[0]}x{size[1]}", screen_text(app))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_comparison(
+    make_app: MakeApp, two_runs: list[StoredRun], size: tuple[int, int]
+) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        await app.workers.wait_for_complete()
+        app.marked[:] = [run.run_id for run in two_runs]
+        await pilot.press("5")
+        await settle(pilot, app)
+        check_snapshot(f"compare-{size[0]}x{size[1]}", screen_text(app))
+
+
+async def test_schedules(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("3")
+        await settle(pilot, app)
+        await pilot.press("k")
+        await pilot.pause()
+        check_snapshot("schedules-120x40", screen_text(app))
+
+
+async def test_help(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot, app)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        check_snapshot("help-80x24", screen_text(app))
+
+
+async def test_question_before_stopping(make_app: MakeApp, until: Until) -> None:
+    app = make_app(ScriptedRunner(hold_after=4))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f5")
+        run = app.board.runs[0]
+        await until(pilot, lambda: run.monitor.events_seen == 5)
+        await pilot.press("s")
+        await pilot.pause()
+        check_snapshot("stop-80x24", screen_text(app))
+        run.control.stop.set()
+
+
+async def test_ascii(make_app: MakeApp) -> None:
+    app = make_app(ascii_only=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f5")
+        await settle(pilot, app)
+        check_snapshot("run-ascii-80x24", screen_text(app))

@@ -1,0 +1,43 @@
+"""The same stages under every schedule."""
+
+from __future__ import annotations
+
+import pytest
+
+from ipu_runtime.plan.schedule import ScheduleKind
+from workbench.core.planning import plan_experiment
+from workbench.core.preset_store import load_preset
+from workbench.core.schedule_comparison import ScheduleRow, compare_schedules
+from workbench.core.validation import validate
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[ScheduleKind, ScheduleRow]:
+    spec, _ = validate(load_preset("mnist-ipu-pipelined").tables)
+    assert spec is not None
+    return {row.kind: row for row in compare_schedules(spec, plan_experiment(spec))}
+
+
+def test_every_schedule_has_a_row(rows: dict[ScheduleKind, ScheduleRow]) -> None:
+    assert set(rows) == set(ScheduleKind)
+
+
+def test_memory_is_known_for_the_ipus_own_schedules_only(
+    rows: dict[ScheduleKind, ScheduleRow],
+) -> None:
+    for kind, row in rows.items():
+        assert (row.memory_bytes is not None) == kind.on_ipu
+
+
+def test_sequential_keeps_nothing_and_grouped_keeps_most_on_the_ipu(
+    rows: dict[ScheduleKind, ScheduleRow],
+) -> None:
+    assert rows[ScheduleKind.SEQUENTIAL].waiting == 0
+    assert rows[ScheduleKind.GROUPED].waiting == 2
+    assert rows[ScheduleKind.INTERLEAVED].waiting == 1
+
+
+def test_experiment_without_pipeline_has_nothing_to_compare() -> None:
+    spec, _ = validate(load_preset("mnist-ipu").tables)
+    assert spec is not None
+    assert compare_schedules(spec, plan_experiment(spec)) == []
