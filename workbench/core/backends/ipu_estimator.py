@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from ipu_runtime.ipu_estimator import IPUEstimator
 from ipu_runtime.tf_estimator import EstimatorSpec, ModeKeys
-from workbench.core.estimator_model import (
+from workbench.core.backends.estimator_model import (
     classes_of,
     loss_of,
     optimizer_of,
     predictions_of,
 )
-from workbench.core.estimator_training import train_with_estimator
+from workbench.core.backends.estimator_training import train_with_estimator
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.model_builder import build_keras_model
 from workbench.core.run_context import RunContext

@@ -14,13 +14,13 @@ from ipu_runtime.ipu_pipeline_estimator import (
 from ipu_runtime.ops.pipeline_op import OptimizerFunctionOutput
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 from ipu_runtime.tf_estimator import ModeKeys
-from workbench.core.estimator_model import (
+from workbench.core.backends.estimator_model import (
     classes_of,
     loss_of,
     optimizer_of,
     predictions_of,
 )
-from workbench.core.estimator_training import train_with_estimator
+from workbench.core.backends.estimator_training import train_with_estimator
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.model_builder import call_layer, make_layer
 from workbench.core.run_context import RunContext
