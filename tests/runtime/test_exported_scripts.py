@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ipu_runtime
-from workbench.core.events import EpochEnded, Event, RunStatus
+from workbench.core.events import EpochEnded, Evaluated, Event, RunStatus
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.overrides import apply_overrides
 from workbench.core.preset_store import load_preset
@@ -38,8 +40,31 @@ SMALL = {
     ),
     "mnist-padded": ("data.train_samples=200",),
     "cifar10-ipu-strategy": ("data.train_samples=96",),
+    "mnist-dense-8-stages": (
+        "data.batch_size=16",
+        "data.train_samples=256",
+        "data.test_samples=128",
+    ),
 }
-"""Changes that make every preset small; it stays what it is otherwise."""
+"""Changes that make presets small; they stay what they are otherwise.
+
+ResNet-50 and BERT-Large are too large for tests: their scripts are read, not run.
+"""
+
+ESTIMATORS = {
+    "cifar10-ipu-estimator": ("data.train_samples=96", "train.epochs=2"),
+    "cifar10-ipu-estimator-replica": ("data.train_samples=128",),
+    "cifar10-ipu-pipeline-estimator": (
+        "data.train_samples=160",
+        "data.batch_size=8",
+        "execution.gradient_accumulation=4",
+    ),
+    "cifar10-estimator-cnn": (
+        "data.train_samples=64",
+        "train.steps_per_epoch=6",
+        "execution.steps_per_execution=6",
+    ),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -51,28 +76,30 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _small(name: str, *changes: str) -> ExperimentSpec:
     common = ("data.test_samples=64", "train.epochs=1")
     tables, problems = apply_overrides(
-        load_preset(name).tables, (*common, *SMALL[name], *changes)
+        load_preset(name).tables, (*common, *(SMALL | ESTIMATORS)[name], *changes)
     )
     spec, more = validate(tables)
     assert spec is not None, (problems, more)
     return spec
 
 
-def _losses_of_run(spec: ExperimentSpec) -> list[float]:
+def _events_of_run(spec: ExperimentSpec) -> list[Event]:
     events: list[Event] = []
     status = run_experiment(spec, RunControl(), events.append)
     assert status is RunStatus.FINISHED, events[-1]
+    return events
+
+
+def _losses_of_run(spec: ExperimentSpec) -> list[float]:
+    events = _events_of_run(spec)
     return [event.loss for event in events if isinstance(event, EpochEnded)]
 
 
-def _losses_of_script(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> list[float]:
+def _run_script(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     script = tmp_path / "script.py"
     script.write_text(text)
     monkeypatch.setattr(sys, "argv", [str(script)])
-    losses: list[float] = runpy.run_path(str(script))["main"]()
-    return losses
+    return runpy.run_path(str(script))["main"]()
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -83,19 +110,41 @@ def test_a_script_has_the_losses_of_its_run(
     expected = _losses_of_run(spec)
     assert len(expected) == spec.train.epochs
 
-    found = _losses_of_script(export_script(spec), tmp_path, monkeypatch)
+    found = _run_script(export_script(spec), tmp_path, monkeypatch)
 
     # The same operations in the same order; only the last bits of sums may differ.
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_an_estimators_script_logs_the_loss_of_its_run(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    spec = _small(name)
+    events = _events_of_run(spec)
+    first_epoch = next(event for event in events if isinstance(event, EpochEnded))
+    evaluated = next(event for event in events if isinstance(event, Evaluated))
+
+    results = _run_script(export_script(spec), tmp_path, monkeypatch)
+
+    # A loop is an epoch here, and the first loop's loss is logged.
+    logged = re.search(r"loss = ([\d.]+), step = (\d+)", caplog.text)
+    assert logged is not None, caplog.text
+    assert float(logged[1]) == pytest.approx(first_epoch.loss, rel=1e-5)
+    assert results["loss"] == pytest.approx(evaluated.loss, rel=1e-5)
+    assert results["accuracy"] == pytest.approx(evaluated.accuracy)
 
 
 def test_a_sequential_script_learns_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = _small("mnist-ipu-pipelined", "train.epochs=1")
-    functional = _losses_of_script(export_script(spec), tmp_path, monkeypatch)
+    functional = _run_script(export_script(spec), tmp_path, monkeypatch)
     text = export_script(spec, sequential=True)
 
-    assert _losses_of_script(text, tmp_path, monkeypatch) == pytest.approx(
+    assert _run_script(text, tmp_path, monkeypatch) == pytest.approx(
         functional, rel=1e-5
     )
