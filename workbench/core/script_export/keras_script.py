@@ -5,6 +5,11 @@ from __future__ import annotations
 from textwrap import dedent
 
 from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.script_export.keras_data import (
+    MAKE_DIVISIBLE,
+    prepare_function,
+    train_function,
+)
 from workbench.core.script_export.layer_code import (
     functional_lines,
     is_chain,
@@ -53,10 +58,6 @@ _REPLICAS_WITHOUT_PIPELINE = """\
 def count_replicas(args):
     return NUM_IPUS if args.use_ipu else 1"""
 
-_MAKE_DIVISIBLE = """\
-def make_divisible(number, divisor):
-    return number - number % divisor"""
-
 _SEED = """\
 def set_seeds():
     random.seed(SEED)
@@ -73,16 +74,16 @@ def keras_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
         _constants(spec),
         _flags(spec),
         _REPLICAS if spec.pipeline.stages else _REPLICAS_WITHOUT_PIPELINE,
-        _MAKE_DIVISIBLE,
+        MAKE_DIVISIBLE,
         load_function(spec),
-        _prepare_function(spec),
+        prepare_function(spec),
         order_function(spec),
         *_model_functions(spec, sequential=sequential),
         config_function(spec, "configure_ipus", "config.configure_ipu_system()"),
         _SEED,
         _options_function(spec, sequential=sequential),
         _compile_function(spec),
-        _train_function(spec),
+        train_function(spec),
         _main(spec, sequential=sequential),
         'if __name__ == "__main__":\n    main()',
     ]
@@ -125,51 +126,6 @@ def _flags(spec: ExperimentSpec) -> str:
         Flag("learning-rate", spec.train.learning_rate, "step size", "float"),
     ]
     return flags_function(switches, flags, end)
-
-
-def _prepare_function(spec: ExperimentSpec) -> str:
-    """Return `prepare_data`: whole batches, or none of the tail, or padding."""
-    count = "args.gradient_accumulation_count"
-    stages = " * count_stages(args)" if spec.pipeline.stages else ""
-    preparation = spec.data.preparation
-    if preparation == "pad":
-        return dedent(f"""\
-            def pad(values, divisor):
-                missing = -len(values) % divisor
-                return np.concatenate([values, np.zeros_like(values[:missing])])
-
-
-            def prepare_data(args):
-                (x_train, y_train), (x_test, y_test) = load_data()
-                samples = args.batch_size * count_replicas(args)
-                divisor = samples * {count}
-                # Padding has weight 0, so that it counts neither for loss nor metrics.
-                train = (x_train, y_train, np.ones(len(x_train), "float32"))
-                test = (x_test, y_test, np.ones(len(x_test), "float32"))
-                train = tuple(pad(values, divisor) for values in train)
-                test = tuple(pad(values, samples{stages}) for values in test)
-                return train, test""")
-    divisor = "args.batch_size" if preparation == "repeat" else f"samples * {count}"
-    lines = [
-        "def prepare_data(args):",
-        "    (x_train, y_train), (x_test, y_test) = load_data()",
-    ]
-    if preparation == "none":
-        lines += [
-            "    if not args.use_ipu:",
-            "        return (x_train, y_train), (x_test, y_test)",
-        ]
-    return "\n".join(
-        [
-            *lines,
-            "    samples = args.batch_size * count_replicas(args)",
-            f"    length = make_divisible(len(x_train), {divisor})",
-            "    x_train, y_train = x_train[:length], y_train[:length]",
-            f"    length = make_divisible(len(x_test), samples{stages})",
-            "    x_test, y_test = x_test[:length], y_test[:length]",
-            "    return (x_train, y_train), (x_test, y_test)",
-        ]
-    )
 
 
 def _model_functions(spec: ExperimentSpec, *, sequential: bool) -> list[str]:
@@ -245,35 +201,6 @@ def _compile_function(spec: ExperimentSpec) -> str:
                 {metrics}=["accuracy"],
                 steps_per_execution=steps_per_execution,
             )""")
-
-
-def _train_function(spec: ExperimentSpec) -> str:
-    names = ["x", "y", "weight"] if spec.data.preparation == "pad" else ["x", "y"]
-    per_epoch = (
-        "STEPS_PER_EPOCH * args.batch_size" if spec.train.steps_per_epoch else "len(x)"
-    )
-    listed = ", ".join(names)
-    gathered = [f"tf.gather({name}, order)" for name in names]
-    if len(gathered) > 2:
-        gathered[2] = f"sample_weight={gathered[2]}"
-    return "\n".join(
-        [
-            "def train(model, data, args):",
-            f"    {listed} = (tf.convert_to_tensor(values) for values in data)",
-            "    losses = []",
-            "    for epoch in range(args.epochs):",
-            f"        order = epoch_indices(epoch, len(x), {per_epoch})",
-            "        history = model.fit(",
-            *(f"            {argument}," for argument in gathered),
-            "            batch_size=args.batch_size,",
-            "            initial_epoch=epoch,",
-            "            epochs=epoch + 1,",
-            "            shuffle=False,",
-            "        )",
-            '        losses += history.history["loss"]',
-            "    return losses",
-        ]
-    )
 
 
 def _main(spec: ExperimentSpec, *, sequential: bool) -> str:

@@ -1,0 +1,125 @@
+"""The model functions of estimators, as source: whole models and stages."""
+
+from __future__ import annotations
+
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.script_export.layer_code import functional_lines, stage_lines
+from workbench.core.script_export.parts import ScriptError, layers_of, stage_count
+from workbench.core.script_export.python_text import call, literal
+from workbench.core.topology import topology
+
+_MODEL_FN = """\
+def model_fn(features, labels, mode, params):
+    training = mode == tf.estimator.ModeKeys.TRAIN
+    x = build_model()(features, training=training)
+    loss = {loss}
+    if training:
+{optimizer}
+        train_op = optimizer.minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    predictions = tf.argmax(x, axis=-1, output_type=tf.int32)
+    metrics = {{"accuracy": tf.compat.v1.metrics.accuracy(labels, predictions)}}
+    return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)"""
+
+
+def _optimizer_lines(spec: ExperimentSpec, indent: int) -> list[str]:
+    """Return the optimizer of the older API, wrapped for replicas and accumulation."""
+    rate, train = 'params["learning_rate"]', spec.train
+    made = {
+        "sgd": f"tf.compat.v1.train.GradientDescentOptimizer({rate})",
+        "momentum": f"tf.compat.v1.train.MomentumOptimizer({rate}, {train.momentum})",
+        "rmsprop": f"tf.compat.v1.train.RMSPropOptimizer({rate})",
+        "adam": f"tf.compat.v1.train.AdamOptimizer({rate})",
+    }[train.optimizer]
+    lines = [f"optimizer = {made}"]
+    replicated = topology(spec).replicas > 1
+    accumulated = spec.execution.gradient_accumulation > 1 and not spec.pipeline.stages
+    if accumulated:
+        name = "GradientAccumulationOptimizerV2"
+        name = f"CrossReplica{name}" if replicated else name
+        count = 'num_mini_batches=params["gradient_accumulation_count"]'
+        method = spec.execution.accumulation_reduction
+        arguments = ["optimizer", count, f"reduction_method={literal(method)}"]
+        lines += call(f"ipu.optimizers.{name}", arguments, before="optimizer = ")
+    elif replicated:
+        lines.append("optimizer = ipu.optimizers.CrossReplicaOptimizer(optimizer)")
+    return [" " * indent + line for line in lines]
+
+
+def _loss_code(spec: ExperimentSpec) -> str:
+    if spec.train.loss == "mse":
+        raise ScriptError("train.loss: an estimator's script needs a cross-entropy")
+    function = "keras.losses.sparse_categorical_crossentropy"
+    return f"tf.reduce_mean({function}(labels, x))"
+
+
+def plain_model(spec: ExperimentSpec) -> list[str]:
+    """Return the functions of an IPUEstimator's model."""
+    *lines, last = functional_lines(layers_of(spec))
+    outputs = last.strip().removeprefix("return ")
+    build = ["def build_model():", *lines, f"    return keras.Model({outputs})"]
+    model_fn = _MODEL_FN.format(
+        loss=_loss_code(spec), optimizer="\n".join(_optimizer_lines(spec, 8))
+    )
+    return ["\n".join(build), model_fn]
+
+
+def pipelined_model(spec: ExperimentSpec) -> list[str]:
+    """Return the function of an IPUPipelineEstimator's model, stages inside."""
+    stages = stage_count(spec)
+    layers = layers_of(spec)
+    lines = [
+        "def model_fn(mode, params):",
+        "    training = mode == tf.estimator.ModeKeys.TRAIN",
+        "",
+    ]
+    for stage in range(stages):
+        body = stage_lines(layers, spec.pipeline.stages, stage, indent=8)
+        lines += [f"    def stage_{stage}(x, labels):", *body]
+        if stage < stages - 1:
+            lines += ["        return x, labels", ""]
+    lines += [
+        f"        loss = {_loss_code(spec)}",
+        "        if training:",
+        "            return loss",
+        "        return loss, tf.argmax(x, axis=-1, output_type=tf.int32), labels",
+        "",
+        "    def optimizer_function(loss):",
+        *_optimizer_lines(spec, 8),
+        "        return ipu.pipelining_ops.OptimizerFunctionOutput(optimizer, loss)",
+        "",
+        "    def eval_metrics_fn(loss, predictions, labels):",
+        "        accuracy = tf.compat.v1.metrics.accuracy(labels, predictions)",
+        '        return {"loss": loss, "accuracy": accuracy}',
+        "",
+    ]
+    names = ", ".join(f"stage_{stage}" for stage in range(stages))
+    pipeline = spec.pipeline
+    ops = "ipu.pipelining_ops"
+    reduction = literal(spec.execution.accumulation_reduction)
+    arguments = [
+        "mode",
+        f"computational_stages=[{names}]",
+        "gradient_accumulation_count=count",
+        "eval_metrics_fn=eval_metrics_fn",
+        "optimizer_function=optimizer_function if training else None",
+        f"pipeline_schedule={ops}.PipelineSchedule.{pipeline.schedule}",
+        f"reduction_method={reduction}",
+    ]
+    if pipeline.device_mapping:
+        arguments.append(f"device_mapping={list(pipeline.device_mapping)}")
+    if pipeline.recomputation != "Auto":
+        mode = f"{ops}.RecomputationMode.{pipeline.recomputation}"
+        arguments.append(f"recomputation_mode={mode}")
+    if pipeline.offload_activations:
+        arguments.append("offload_activations=True")
+    lines += [
+        '    count = params["gradient_accumulation_count"] if training else NUM_STAGES',
+        *call(
+            "ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec",
+            arguments,
+            indent=4,
+            before="return ",
+        ),
+    ]
+    return ["\n".join(lines)]
