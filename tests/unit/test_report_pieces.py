@@ -20,7 +20,6 @@ from ipu_runtime.reports.line_chart import PlottedLine, line_chart
 from ipu_runtime.reports.markup import Html, html, table, tag
 from ipu_runtime.reports.page import page
 
-
 VISIBLE = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"))
 
 
