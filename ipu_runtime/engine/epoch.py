@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,13 @@ from ipu_runtime.engine.batch_callbacks import BatchCallbacks, CallbackThread
 from ipu_runtime.engine.clock import Clock
 from ipu_runtime.engine.observer import Progress, current_observer
 from ipu_runtime.engine.pieces import PieceSize
+from ipu_runtime.engine.pipeline_loops import PipelineTraining, StoppedError
 from ipu_runtime.engine.program import Program
 from ipu_runtime.engine.results import Logs, single_values
 from ipu_runtime.engine.step_count import StepCount
 
 _SHOWN_EVERY_S = 0.1
+_LOOK_EVERY_S = 0.05
 
 
 @dataclass
@@ -79,6 +81,9 @@ class Epoch:
         self._shown_at = time.perf_counter()
         self._seconds = 0.0
         self._steps_since = 0.0
+        self._shown_step = 0
+        self._shown_logs: dict[str, float] = {}
+        self._looked_at = 0.0
         self._outcome = EpochOutcome({})
 
     def run(self, source: Any) -> EpochOutcome:
@@ -120,7 +125,11 @@ class Epoch:
                 self._outcome.stopped = True
                 return False
             size = work.pieces.next(last - batch)
-            results = self._piece(source, batch, size)
+            try:
+                results = self._piece(source, batch, size)
+            except StoppedError:
+                self._outcome.stopped = True
+                return False
             if work.phase == "predict":
                 self._outcome.outputs.append(results)
                 results = [{} for _ in range(size)]
@@ -138,6 +147,8 @@ class Epoch:
         if first and self._observer:
             self._observer.compiling(_PROGRAM_NAMES[work.phase])
         started = time.perf_counter()
+        if isinstance(work.program, PipelineTraining):
+            work.program.watch = self._inside(batch, size, started)
         results = work.program.run(source, batch, size)
         seconds = time.perf_counter() - started
         work.pieces.record(size, seconds)
@@ -152,19 +163,30 @@ class Epoch:
             self._steps_since += size / work.count.replicas
         return results
 
-    def _show(self, step: int, done: bool) -> None:
-        """Tell the observer and the progress bar, but not too often."""
+    def _inside(self, batch: int, size: int, started: float) -> Callable[[float], None]:
+        """Return what a long piece calls while it runs."""
+        observer, replicas = self._observer, self._work.count.replicas
+        unit = self._work.program.unit
+
+        def look(updates: float) -> None:
+            now = time.perf_counter()
+            if observer is None or now - self._looked_at < _LOOK_EVERY_S:
+                return
+            self._looked_at = now
+            if observer.should_stop():
+                raise StoppedError
+            steps = int(min(updates * unit, size - 1)) // replicas
+            step = batch // replicas + steps
+            if step > self._shown_step and self._shown_logs:
+                host_step_ms = (now - started) * 1e3 / max(steps, 1)
+                self._tell(step, self._shown_logs, host_step_ms)
+
+        return look
+
+    def _tell(self, step: int, logs: Mapping[str, float], host_step_ms: float) -> None:
         work = self._work
-        now = time.perf_counter()
-        if not done and now - self._shown_at < _SHOWN_EVERY_S:
-            return
-        self._shown_at = now
+        self._shown_step, self._shown_at = step, time.perf_counter()
         if self._observer:
-            logs = {} if work.phase == "predict" else single_values(work.logs())
-            host_step_ms = (
-                self._seconds * 1e3 / self._steps_since if self._steps_since else 0.0
-            )
-            self._seconds, self._steps_since = 0.0, 0.0
             self._observer.progressed(
                 Progress(
                     _PHASES[work.phase],
@@ -176,6 +198,22 @@ class Epoch:
                     work.clock.step_us,
                 )
             )
+
+    def _show(self, step: int, done: bool) -> None:
+        """Tell the observer and the progress bar, but not too often."""
+        work = self._work
+        now = time.perf_counter()
+        if not done and now - self._shown_at < _SHOWN_EVERY_S:
+            return
+        self._shown_at = now
+        if self._observer:
+            if work.phase != "predict":
+                self._shown_logs = single_values(work.logs())
+            host_step_ms = (
+                self._seconds * 1e3 / self._steps_since if self._steps_since else 0.0
+            )
+            self._seconds, self._steps_since = 0.0, 0.0
+            self._tell(step, self._shown_logs, host_step_ms)
         if work.joined and self._callbacks.shown and not done:
             # Only the progress bar is listening: move it by whole executions.
             whole = step - step % work.count.per_execution

@@ -29,7 +29,7 @@ _DENSE_KINDS = frozenset(
 )
 _SMALL_FORWARD_FLOPS = 100e6
 _WORTH_COMPILING_BATCHES = 64
-_WHOLE_RUN_FLOPS = 10e9
+_LONG_RUN_FLOPS = 2e9
 
 
 def suits_xla(read: ReadModel | None, batch_size: int, batches: int) -> bool:
@@ -46,9 +46,9 @@ def suits_xla(read: ReadModel | None, batch_size: int, batches: int) -> bool:
     )
 
 
-def suits_whole_runs(read: ReadModel, batch_size: int, micro_batches: int) -> bool:
-    """Whether a pipeline run is so short that it may run in one go."""
-    return forward_flops(read, batch_size) * 3 * micro_batches <= _WHOLE_RUN_FLOPS
+def looks_outside(read: ReadModel, batch_size: int, micro_batches: int) -> bool:
+    """Whether a pipeline run takes so long that it must be watched from inside."""
+    return forward_flops(read, batch_size) * 3 * micro_batches > _LONG_RUN_FLOPS
 
 
 def forward_flops(read: ReadModel, batch_size: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,14 +35,14 @@ class KerasStages:
         carry: Carry,
         replica: Any,
         counter: Callable[[int], Any],
-        before_action: Callable[[], None] = lambda: None,
+        around_action: Callable[[], AbstractContextManager[Any]] = nullcontext,
         after_last: Callable[[int, Carry], None] = lambda micro_batch, carry: None,
     ) -> None:
         self.carry = carry
         self._functions = functions
         self._replica = replica
         self._counter = counter
-        self._before_action = before_action
+        self._around_action = around_action
         self._after_last = after_last
         self._structures: dict[int, Any] = {}
         self._carries: dict[tuple[int, int], Carry] = {}
@@ -54,24 +55,25 @@ class KerasStages:
         self, stage: int, micro_batch: int, inputs: Tensors
     ) -> tuple[Tensors, Tensors]:
         """Run the stage; its tape is what the backward pass needs."""
-        self._before_action()
         self._carries[stage, micro_batch] = self.carry
-        outputs, saved, self.carry = self._run(stage, micro_batch, inputs, self.carry)
+        with self._around_action():
+            outputs, saved, self.carry = self._run(
+                stage, micro_batch, inputs, self.carry
+            )
         if stage + 1 == self._functions.count:
             self._after_last(micro_batch, self.carry)
         return outputs, saved
 
     def recompute(self, stage: int, micro_batch: int, inputs: Tensors) -> Tensors:
         """Run the stage again as it was run forward, without keeping statistics."""
-        self._before_action()
         carry = self._carries[stage, micro_batch]
-        return self._run(stage, micro_batch, inputs, carry)[1]
+        with self._around_action():
+            return self._run(stage, micro_batch, inputs, carry)[1]
 
     def backward(
         self, stage: int, micro_batch: int, saved: Tensors, output_gradients: Tensors
     ) -> tuple[Tensors, Tensors]:
         """Return the gradients of the stage's inputs and weights."""
-        self._before_action()
         self._carries.pop((stage, micro_batch), None)
         kept: Saved = saved[0]
         weights = [weight._value for weight in self._functions.weights[stage]]
@@ -87,7 +89,8 @@ class KerasStages:
             arriving = [gradient for _, gradient in pairs]
         if not targets:
             return [None] * len(kept.inputs), [None] * len(weights)
-        gradients = kept.tape.gradient(targets, [*kept.inputs, *weights], arriving)
+        with self._around_action():
+            gradients = kept.tape.gradient(targets, [*kept.inputs, *weights], arriving)
         return gradients[: len(kept.inputs)], gradients[len(kept.inputs) :]
 
     def _run(

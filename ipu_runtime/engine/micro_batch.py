@@ -112,15 +112,20 @@ class MicroBatch:
         """Return the state after the metrics have seen the data."""
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         with self.scope(carry, replica, counter) as scope:
-            y_pred = self.forward(scope, x, counter, training=False)
-            loss = self.loss(x, y, y_pred, sample_weight, training=False)
-            self.update_metrics(loss, x, y, y_pred, sample_weight)
+            if type(self.model).test_step is not keras.Model.test_step:
+                self.model.test_step(data)
+            else:
+                y_pred = self.forward(scope, x, counter, training=False)
+                loss = self.loss(x, y, y_pred, sample_weight, training=False)
+                self.update_metrics(loss, x, y, y_pred, sample_weight)
         return self.after(carry, replica, scope)
 
     def predict(self, carry: Carry, data: Any, replica: Any, counter: Any) -> Any:
         """Return the model's outputs for the data."""
         x, _, _ = unpack_x_y_sample_weight(data)
         with self.scope(carry, replica, counter) as scope:
+            if type(self.model).predict_step is not keras.Model.predict_step:
+                return self.model.predict_step(data)
             return self.forward(scope, x, counter, training=False)
 
     def loss(

@@ -1,15 +1,16 @@
-"""Pipelined models: whole pipeline runs in one TensorFlow graph, or action by action.
+"""Pipelined models: whole pipeline runs in one TensorFlow graph.
 
-Small models run in one graph, where calling TensorFlow for every action would cost
-more than the action. Large ones run action by action, so that progress is seen and
-stop acts in the middle of a run. The arithmetic is the same.
+Between the actions of a long run the graph looks outside, so that progress is seen
+and stop acts in the middle of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from keras.src import tree
 
@@ -24,6 +25,10 @@ from ipu_runtime.engine.tracing import traced
 from ipu_runtime.plan.schedule import Schedule
 
 
+class StoppedError(Exception):
+    """Somebody outside has asked to stop in the middle of a pipeline run."""
+
+
 class PipelineTraining:
     """Pipeline runs with a weight update after each."""
 
@@ -32,27 +37,54 @@ class PipelineTraining:
         functions: StageFunctions,
         schedule: Schedule,
         accumulation: Accumulation,
-        whole_runs: bool,
-        between_actions: Callable[[], None] = lambda: None,
+        looks_outside: bool,
         collected: CollectedResults | None = None,
     ) -> None:
         self.unit = accumulation.total
         self._collected = collected
         self.peak_stash: tuple[int, ...] = ()
         """Most micro-batches that each stage kept for its backward pass."""
+        self.watch: Callable[[float], None] = lambda updates: None
+        """Called between actions with the updates so far; may raise StoppedError."""
         self._functions = functions
         self._schedule = schedule
         self._accumulation = accumulation
         self._weights = list(functions.micro_batch.model.trainable_weights)
-        self._between_actions = (lambda: None) if whole_runs else between_actions
-        self._run = traced(self._updates) if whole_runs else self._updates
+        self._looks_outside = looks_outside
+        self._stopped = False
+        self._actions = 0
+        self._run = traced(self._updates)
         self._apply = traced(self._apply_gradients)
 
     def run(self, source: Any, first: int, count: int) -> Any:
         """Train on the batches of whole updates; return metrics by batch if wanted."""
+        self._stopped, self._actions = False, 0
         updates = tf.constant(count // self.unit)
-        values = self._run(source, tf.constant(first), updates)
+        try:
+            values = self._run(source, tf.constant(first), updates)
+        except tf.errors.OpError:
+            if self._stopped:
+                raise StoppedError from None
+            raise
         return self._collected.rows(values) if self._collected else None
+
+    def _around_action(self) -> AbstractContextManager[Any]:
+        if not self._looks_outside:
+            return nullcontext()
+        looked = tf.numpy_function(self._look, [], tf.bool)
+        context: AbstractContextManager[Any] = tf.control_dependencies([looked])
+        return context
+
+    def _look(self) -> Any:
+        actions = sum(len(slot) for slot in self._schedule.slots)
+        try:
+            self.watch(self._actions / (actions * self._accumulation.replicas))
+        except StoppedError:
+            # TensorFlow reports it as an error of its own kind.
+            self._stopped = True
+            raise
+        self._actions += 1
+        return np.bool_(True)
 
     def _updates(self, source: Any, first: Any, updates: Any) -> Any:
         micro_batch = self._functions.micro_batch
@@ -109,7 +141,7 @@ class PipelineTraining:
             carry,
             replica,
             lambda micro_batch: counter + (micro_batch * replicas + replica),
-            self._between_actions,
+            self._around_action,
             result_writer(self._functions, self._collected, replica, replicas, rows),
         )
         run = run_schedule(

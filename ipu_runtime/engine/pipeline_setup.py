@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ipu_runtime.engine.device import Device
@@ -106,6 +107,17 @@ class Cut:
                 f"The number of iterations of the pipeline must be a multiple of "
                 f"{overlap}, but it is {count}; {names}. The nearest is {nearest}.",
             )
+
+
+def moving_statistics(cut: Cut) -> list[str]:
+    """Return the layers whose moving statistics a real pipeline would not update."""
+    return [
+        call.operation.name
+        for calls in cut.stages
+        for call in calls
+        if isinstance(call.operation, keras.layers.BatchNormalization)
+        and 0 < call.operation.momentum < 1
+    ]
 
 
 def check_device(options: ModelOptions, device: Device) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.engine.accumulation import Accumulation
 from ipu_runtime.engine.device import Device
-from ipu_runtime.engine.executor_choice import suits_whole_runs, suits_xla
+from ipu_runtime.engine.executor_choice import looks_outside, suits_xla
 from ipu_runtime.engine.feeds import ArrayFeed, Feed
 from ipu_runtime.engine.keras_reader import ReadModel
 from ipu_runtime.engine.loop_program import PredictLoop, TestLoop, TrainLoop
@@ -34,7 +33,6 @@ class Setting:
     cut: Cut | None
     collect: bool
     """Whether metric values after every batch are wanted."""
-    between_actions: Callable[[], None]
 
 
 class Programs:
@@ -106,7 +104,6 @@ class Programs:
             functions,
             cut.schedule(count, training=True),
             setting.accumulation,
-            suits_whole_runs(self._read, setting.feed.batch_size, count),
-            setting.between_actions,
+            looks_outside(self._read, setting.feed.batch_size, count),
             collected,
         )

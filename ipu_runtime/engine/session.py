@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +19,12 @@ from ipu_runtime.engine.epoch import Work
 from ipu_runtime.engine.feeds import Feed
 from ipu_runtime.engine.keras_reader import ReadModel, read_graph
 from ipu_runtime.engine.model_graph import model_graph, runs_as_written
-from ipu_runtime.engine.observer import current_observer
-from ipu_runtime.engine.pipeline_setup import Cut, check_device, make_cut
+from ipu_runtime.engine.pipeline_setup import (
+    Cut,
+    check_device,
+    make_cut,
+    moving_statistics,
+)
 from ipu_runtime.engine.programs import Programs, Setting
 from ipu_runtime.engine.results import AveragedResults, Logs, reduce_results
 from ipu_runtime.engine.step_count import StepCount, count_steps
@@ -34,10 +36,6 @@ from ipu_runtime.keras.extensions.options import (
 _KEPT = "_ipu_programs"
 
 
-class StoppedError(Exception):
-    """Somebody outside has asked to stop in the middle of a pipeline run."""
-
-
 @dataclass
 class Kept:
     """What stays with a model between calls."""
@@ -46,6 +44,7 @@ class Kept:
     """Keras' record of the `compile` that the programs belong to."""
     programs: dict[tuple[Any, ...], Programs] = field(default_factory=dict)
     profile: Any = None
+    warned_of_statistics: bool = False
     fed_arrays: int = 0
     """Calls that were given NumPy arrays."""
 
@@ -135,6 +134,7 @@ def open_session(
     )
     if training:
         _tell(count, accumulation, feed.batch_size)
+        _warn_of_statistics(model, cut)
     programs = _programs(model, read, replicas, device, phase)
     averaged = options.accumulate_outfeed and options.pipelined and phase != "predict"
     asynchronous = options.asynchronous_callbacks and not averaged
@@ -147,7 +147,6 @@ def open_session(
         accumulation,
         cut,
         (asynchronous or averaged) and phase != "predict",
-        _stop_between_actions(),
     )
     program, pieces = programs.get(setting)
     micro_batch = programs.micro_batch
@@ -301,17 +300,15 @@ def _tell(count: StepCount, accumulation: Accumulation, batch_size: int) -> None
         )
 
 
-def _stop_between_actions() -> Callable[[], None]:
-    observer = current_observer()
-    if observer is None:
-        return lambda: None
-    asked_at = time.perf_counter()
-
-    def look() -> None:
-        nonlocal asked_at
-        if time.perf_counter() - asked_at > 0.05:
-            asked_at = time.perf_counter()
-            if observer.should_stop():
-                raise StoppedError
-
-    return look
+def _warn_of_statistics(model: Any, cut: Cut | None) -> None:
+    """Say once per model what real pipelines do to moving statistics."""
+    kept = kept_of(model)
+    layers = moving_statistics(cut) if cut and not kept.warned_of_statistics else []
+    if layers:
+        kept.warned_of_statistics = True
+        tf.get_logger().warning(
+            "The moving statistics of %s are not updated properly while a pipelined "
+            "model is trained on a real IPU. Here every forward pass updates them, in "
+            "the order of micro-batches.",
+            ", ".join(layers),
+        )
