@@ -16,6 +16,7 @@ from workbench.core.field_differences import differing_fields, flatten
 from workbench.core.run_export import COLUMNS, run_to_json, runs_to_csv
 from workbench.core.run_record import RunRecord
 from workbench.core.run_store import StoredRun, open_run
+from workbench.core.series import series_of
 
 
 @pytest.fixture(autouse=True)
@@ -98,3 +99,14 @@ def test_the_json_export_holds_everything() -> None:
     assert value["metrics"] == outcome_of(run)
     assert [event["event"] for event in value["events"]][-1] == "evaluated"
     assert value["spec"]["experiment"]["title"] == "{}"
+
+
+def test_a_piece_without_a_measured_time_is_no_point_of_that_curve() -> None:
+    first = Progressed(1, 1, 2, 0.5, None, 0.0, 30.0)
+    second = Progressed(1, 2, 2, 0.0, None, 4.0, 30.0)
+
+    steps = series_of([first, second]).steps
+
+    assert steps["host_step_ms"].ys == (4.0,)
+    assert steps["loss"].ys == (0.5, 0.0)
+    assert "accuracy" not in steps

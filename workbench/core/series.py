@@ -87,7 +87,8 @@ def _add(
 ) -> None:
     for metric, (xs, ys) in curves.items():
         value = getattr(event, metric)
-        if value is not None:
+        # A piece that was compiled while it ran has no time of its own: 0.
+        if value is not None and (value != 0 or metric != "host_step_ms"):
             xs.append(x)
             ys.append(value)
 
