@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _strategy: ContextVar[IPUStrategyV1 | None] = ContextVar("strategy", default=None)
 _stage: ContextVar[int | None] = ContextVar("stage", default=None)
+_extensions: ContextVar[bool] = ContextVar("extensions", default=True)
 _device_iterators: ContextVar[bool] = ContextVar("device_iterators", default=True)
 
 
@@ -31,6 +32,12 @@ def default_device_ordinal() -> int:
 def current_stage() -> int | None:
     """Return the stage that new layers and layer calls belong to, if any."""
     return _stage.get()
+
+
+def extensions_wanted() -> bool:
+    """Tell whether a new Keras model should be extended for the IPU."""
+    strategy = _strategy.get()
+    return bool(strategy and strategy.enable_keras_extensions and _extensions.get())
 
 
 def device_iterators_wanted() -> bool:
@@ -59,6 +66,16 @@ def stage_entered(stage: int) -> Iterator[None]:
         yield
     finally:
         _stage.reset(token)
+
+
+@contextmanager
+def plain_models() -> Iterator[None]:
+    """Let the runtime and Keras make models of their own inside a strategy's scope."""
+    token = _extensions.set(False)
+    try:
+        yield
+    finally:
+        _extensions.reset(token)
 
 
 @contextmanager

@@ -81,6 +81,29 @@ def test_scripts_find_every_name(tmp_path: Path) -> None:
     assert "using the packaged CIFAR-10 sample" in result.stderr
 
 
+NOTEBOOK = """
+import tensorflow as tf, keras
+import tensorflow.keras as tf_keras
+import ipu_runtime
+ipu_runtime.install()
+ipu_runtime.install()
+from tensorflow.python import ipu
+assert tf.keras.ipu is keras.ipu is tf_keras.ipu is ipu.keras
+assert tf.estimator.ModeKeys.TRAIN == "train"
+assert keras.Input(shape=5).shape == tf_keras.Input(shape=5).shape == (None, 5)
+try:
+    ipu.embedding_ops
+except AttributeError as error:
+    print(error)
+"""
+
+
+def test_installing_completes_what_is_loaded_already(tmp_path: Path) -> None:
+    result = run([sys.executable, script(tmp_path, NOTEBOOK)])
+    assert result.returncode == 0, result.stderr
+    assert "'embedding_ops'; the emulator does not have it" in result.stdout
+
+
 def test_a_failing_script_shows_its_own_frames_only(tmp_path: Path) -> None:
     text = "def f():\n    raise ValueError('broken')\nf()\n"
     result = run([sys.executable, "-m", "workbench", "exec", script(tmp_path, text)])

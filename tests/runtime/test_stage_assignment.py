@@ -159,8 +159,10 @@ def test_sequential_takes_numbers_and_assignments() -> None:
 
 def test_sequential_does_not_read_tags() -> None:
     with PipelineStage(0):
-        model = stack("a", "b")
+        tagged = keras.layers.Dense(2)
+    model = keras.Sequential([keras.Input((2,)), tagged, keras.layers.Dense(2)])
     assert state_of(model).options.stages is None
+    assert not hasattr(model._functional, "set_pipelining_options")
 
 
 @pytest.mark.parametrize(

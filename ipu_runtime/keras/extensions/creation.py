@@ -19,7 +19,7 @@ from ipu_runtime.keras.extensions.saving import CONFIG_KEYS
 from ipu_runtime.keras.extensions.sequential_extension import SequentialExtension
 from ipu_runtime.keras.extensions.state import state_of
 from ipu_runtime.keras.patching import Patch
-from ipu_runtime.strategy_stack import current_strategy
+from ipu_runtime.strategy_stack import current_strategy, extensions_wanted
 
 
 @contextmanager
@@ -84,11 +84,8 @@ def _extending(original: Any) -> Any:
     create = original.__func__
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        strategy = current_strategy()
-        wanted = strategy is not None and strategy.enable_keras_extensions
-        if not wanted or (
-            cls is keras.Model and functional_init_arguments(args, kwargs)
-        ):
+        functional = cls is keras.Model and functional_init_arguments(args, kwargs)
+        if functional or not extensions_wanted():
             # A Functional model comes back here under its own class.
             return create(cls, *args, **kwargs)
         extension = _extension_for(cls, args, kwargs)
@@ -99,7 +96,7 @@ def _extending(original: Any) -> Any:
                 f"be extended by {extension.__name__}."
             )
         model = create(cls if present else extended_class(cls, extension))
-        state_of(model).strategy = strategy
+        state_of(model).strategy = current_strategy()
         return model
 
     return staticmethod(new)

@@ -15,6 +15,7 @@ from ipu_runtime.keras.extensions.base import BaseExtension
 from ipu_runtime.keras.extensions.saving import ASSIGNMENT_KEY
 from ipu_runtime.keras.extensions.state import state_of
 from ipu_runtime.keras.layer_calls import assignments_of
+from ipu_runtime.strategy_stack import plain_models
 
 
 class ModelExtension(BaseExtension):
@@ -63,7 +64,8 @@ class ModelExtension(BaseExtension):
 
     def _trace(self, inputs: Any) -> None:
         state = state_of(self)
-        state.network = traced_network(self, inputs)
+        with plain_models():
+            state.network = traced_network(self, inputs)
         if state.assignment is None:
             self._apply_pending()
 

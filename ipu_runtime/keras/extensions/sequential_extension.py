@@ -16,6 +16,7 @@ from ipu_runtime.keras.extensions.saving import (
     stages_to_config,
 )
 from ipu_runtime.keras.extensions.state import state_of
+from ipu_runtime.strategy_stack import plain_models
 
 logger = logging.getLogger("tensorflow")
 
@@ -38,6 +39,11 @@ class SequentialExtension(BaseExtension):
                     )
         check_sequential(self, assignment, expected)
         self._store(assignment)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Build the layers; the graph that Keras makes of them stays Keras' own."""
+        with plain_models():
+            super().build(input_shape)  # type: ignore[misc]
 
     def add(self, layer: Any, rebuild: bool = True) -> None:
         """Add a layer; an assignment of stages is no longer valid then."""
