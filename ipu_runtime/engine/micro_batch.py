@@ -15,7 +15,7 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
 
 from ipu_runtime.engine.device import Device
 from ipu_runtime.engine.draw_keys import DrawKeys
-from ipu_runtime.engine.model_graph import ModelGraph
+from ipu_runtime.engine.model_graph import ModelGraph, entered
 from ipu_runtime.engine.replica_state import ReplicaState
 
 
@@ -82,7 +82,10 @@ class MicroBatch:
         if self.graph is None:
             if self.model._call_has_training_arg:
                 return self.model(x, training=training)
-            return self.model(x)
+            # Layers inside know what is done even if the model's `call` does not say.
+            with entered(self.model) as context:
+                context.set_value("training", training)
+                return self.model(x)
         values = dict(zip(self.graph.inputs, self.graph.flat_inputs(x), strict=True))
         self.graph.run(
             self.graph.calls,

@@ -97,11 +97,11 @@ class ModelGraph:
 
 
 @contextmanager
-def entered(model: Any) -> Iterator[None]:
+def entered(model: Any) -> Iterator[Any]:
     """Run layers as parts of `model`, so that they keep each other's losses."""
-    model._get_call_context()
+    context = model._get_call_context()
     try:
-        yield
+        yield context
     finally:
         model._maybe_reset_call_context()
 
