@@ -329,6 +329,16 @@ def test_saved_stacks_keep_stages(tmp_path: Path, suffix: str) -> None:
     assert stages(keras.models.load_model(file)) == [0, 1]
 
 
+def test_clones_keep_stages_and_options() -> None:
+    model, pile = diamond(), stack("a", "b")
+    model.set_pipelining_options(4)
+    pile.set_pipeline_stage_assignment([0, 1])
+    clone = keras.models.clone_model(model)
+    assert stages(clone) == [0, 1, 1]
+    assert state_of(clone).options.pipeline_accumulation == 4
+    assert stages(keras.models.clone_model(pile)) == [0, 1]
+
+
 def test_configuration_has_the_documented_keys() -> None:
     config = diamond().get_config()
     assert config["pipeline_stage_assignment"] == [[1, 0, 0], [2, 0, 1], [3, 0, 1]]

@@ -9,13 +9,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import keras
+from keras.src.models import cloning as keras_cloning
 from keras.src.models.functional import Functional
 from keras.src.models.model import functional_init_arguments
 
 from ipu_runtime.keras.extensions.base import BaseExtension
 from ipu_runtime.keras.extensions.functional_extension import FunctionalExtension
 from ipu_runtime.keras.extensions.model_extension import ModelExtension
-from ipu_runtime.keras.extensions.saving import CONFIG_KEYS
+from ipu_runtime.keras.extensions.saving import CONFIG_KEYS, options_to_config
 from ipu_runtime.keras.extensions.sequential_extension import SequentialExtension
 from ipu_runtime.keras.extensions.state import state_of
 from ipu_runtime.keras.patching import Patch
@@ -28,6 +29,8 @@ def extending_models() -> Iterator[None]:
     with ExitStack() as patches:
         patches.enter_context(_creation.applied())
         patches.enter_context(_sequential_loading.applied())
+        for cloning in _cloning:
+            patches.enter_context(cloning.applied())
         yield
 
 
@@ -116,6 +119,23 @@ def _restoring(original: Any) -> Any:
     return classmethod(from_config)
 
 
+def _copying_options(original: Any) -> Any:
+    @functools.wraps(original)
+    def clone(model: Any, *args: Any, **kwargs: Any) -> Any:
+        copy = original(model, *args, **kwargs)
+        if isinstance(model, BaseExtension) and isinstance(copy, BaseExtension):
+            copy._after_construction(
+                options_to_config(state_of(model).options) | model._assignment_config()
+            )
+        return copy
+
+    return clone
+
+
 _EXTENSIONS = (FunctionalExtension, SequentialExtension, ModelExtension)
 _creation = Patch(keras.Model, "__new__", _extending)
 _sequential_loading = Patch(keras.Sequential, "from_config", _restoring)
+_cloning = (
+    Patch(keras_cloning, "_clone_functional_model", _copying_options),
+    Patch(keras_cloning, "_clone_sequential_model", _copying_options),
+)
