@@ -218,7 +218,8 @@ class Plan:
     executions_per_epoch: int = 0
     updates_per_epoch: int = 0
     batches_dropped: int = 0
-    bubble_fraction: float = 0.0
+    waiting_fraction: float = 0.0
+    """Share of a pipeline run in which IPUs do no forward or backward work."""
     compile_s: float = 0.0
     copy_us: float = 0.0
     """Copies between IPUs in one program step of a pipeline."""
@@ -245,6 +246,11 @@ class Plan:
         return _pipeline_schedule(
             pipeline, accumulation if training else self.steps_per_execution, training
         )
+
+    @property
+    def bubble_fraction(self) -> float:
+        """Share of the schedule's cells in which an IPU has nothing to do."""
+        return self.schedule.bubble_fraction if self.schedule else 0.0
 
     @property
     def ok(self) -> bool:

@@ -75,7 +75,7 @@ def _plan(request: PlanRequest, *, with_remedies: bool) -> Plan:
         if request.training
         else 0,
         batches_dropped=request.batches - steps * replica.replicas,
-        bubble_fraction=timing.bubble_fraction,
+        waiting_fraction=timing.waiting_fraction,
         compile_s=_compile_s(replica, memory),
         copy_us=timing.copy_us,
         run_us=timing.run_us,

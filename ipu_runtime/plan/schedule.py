@@ -73,6 +73,13 @@ class Schedule:
     """IPU of every stage."""
 
     @property
+    def bubble_fraction(self) -> float:
+        """Share of cells (IPU times slot) in which nothing runs."""
+        mapping = self.device_mapping
+        busy = sum(len({mapping[task.stage] for task in slot}) for slot in self.slots)
+        return 1.0 - busy / (len(self.slots) * len(set(mapping)))
+
+    @property
     def ipus(self) -> int:
         """IPUs that have a stage or lie below one that has."""
         return max(self.device_mapping) + 1

@@ -57,7 +57,7 @@ class Timing(NamedTuple):
     run_us: float
     whole_update_us: float
     all_reduce_us: float
-    bubble_fraction: float
+    waiting_fraction: float
 
 
 class _Parts(NamedTuple):

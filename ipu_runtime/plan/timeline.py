@@ -85,9 +85,7 @@ class Timeline:
     """Most micro-batches alive at once, per stage."""
     peak_live_per_ipu: tuple[int, ...]
     """The same for all stages of an IPU together, in the order of `ipus`."""
-    idle_fraction: float
-    """Share of cells (IPU times slot) in which nothing runs: the bubble by count."""
-    bubble_fraction: float
+    waiting_fraction: float
     """Share of the IPUs' time that is not forward or backward work."""
 
     @property
@@ -138,8 +136,7 @@ def build_timeline(
         duration_us=durations,
         peak_live=live_per_stage,
         peak_live_per_ipu=live_per_ipu,
-        idle_fraction=_idle_fraction(schedule, tasks),
-        bubble_fraction=_waiting_fraction(schedule, times, total),
+        waiting_fraction=_waiting_fraction(schedule, times, total),
     )
 
 
@@ -259,13 +256,6 @@ def _lockstep(
     starts = np.empty(len(group))
     starts[order] = (ends - lengths)[units[order]] + within
     return starts, float(ends[-1])
-
-
-def _idle_fraction(schedule: Schedule, tasks: Tasks) -> float:
-    width = int(tasks.ipu.max()) + 1
-    busy_cells = len(np.unique(tasks.slot * width + tasks.ipu))
-    cells = len(schedule.slots) * len(set(schedule.device_mapping))
-    return 1.0 - busy_cells / cells
 
 
 def _waiting_fraction(schedule: Schedule, times: StageTimes, total: float) -> float:

@@ -112,7 +112,7 @@ def _timeline(plan: Plan, timeline: Timeline) -> Html:
     caption = (
         f"One pipeline run of {timeline.schedule.micro_batches} micro-batches, "
         f"{timeline.schedule.kind.value}: {microseconds(timeline.total_us)}; IPUs wait "
-        f"{share(plan.bubble_fraction)} of the time. Modelled."
+        f"{share(plan.waiting_fraction)} of the time. Modelled."
     )
     shown = [name for phase, name in _PHASES if phase in phases]
     return section(

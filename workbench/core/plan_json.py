@@ -24,6 +24,7 @@ def plan_row(plan: Plan, name: str = "") -> dict[str, Any]:
         "host_us_per_step": plan.step.host_us if plan.step else 0.0,
         "samples_per_second": plan.samples_per_second,
         "bubble_fraction": plan.bubble_fraction,
+        "waiting_fraction": plan.waiting_fraction,
         "step_parts_us": asdict(plan.step) if plan.step else {},
         "steps_per_epoch": plan.steps_per_epoch,
         "steps_per_execution": plan.steps_per_execution,

@@ -136,8 +136,8 @@ def _timeline(plan: Plan, style: TextStyle) -> list[str]:
         f"{schedule.micro_batches} micro-batches, {len(schedule.slots)} slots"
     )
     bubble = (
-        f"idle: {share(timeline.idle_fraction)} of the cells; "
-        f"{share(plan.bubble_fraction)} of the IPUs' time is not forward or backward"
+        f"bubble: {share(plan.bubble_fraction)} of the cells; "
+        f"{share(plan.waiting_fraction)} of the IPUs' time is not forward or backward"
     )
     lines = timeline_lines(
         schedule,

@@ -38,7 +38,7 @@ def _cells(row: ScheduleRow, plan: Plan) -> list[str]:
     return [
         row.kind.value,
         microseconds(row.us_per_batch),
-        share(row.timeline.bubble_fraction),
+        share(row.timeline.schedule.bubble_fraction),
         str(row.waiting),
         "" if row.memory_bytes is None else byte_size(row.memory_bytes),
         remark,

@@ -193,7 +193,7 @@ def test_timeline_of_a_plan_takes_as_long_as_the_plan_says(
     )
     timeline = build_timeline(plan.schedule, times)
     assert timeline.total_us == pytest.approx(plan.run_us)
-    assert timeline.bubble_fraction == pytest.approx(plan.bubble_fraction)
+    assert timeline.waiting_fraction == pytest.approx(plan.waiting_fraction)
     step = plan.step
     assert step is not None
     per_step = (plan.run_us + plan.update_us) / 8 + step.launch_us

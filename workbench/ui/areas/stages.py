@@ -104,7 +104,7 @@ class StagesArea(Area):
         panel.border_title = (
             f"Timeline {schedule.kind.value}  {schedule.micro_batches} micro-batches  "
             f"{len(schedule.slots)} slots  {microseconds(timeline.total_us)}  "
-            f"waiting {share(timeline.bubble_fraction)}"
+            f"bubble {share(timeline.schedule.bubble_fraction)}"
         )
         panel.border_subtitle = LEGEND
 

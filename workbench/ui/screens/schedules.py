@@ -95,11 +95,12 @@ def _line(row: ScheduleRow, now: str, base: float) -> Content:
         return line(name, (fit(f"  {row.reason}", 54), WARN))
     difference = change(row.us_per_batch, base) if row.kind.value != now else ""
     memory = byte_size(row.memory_bytes) if row.memory_bytes is not None else "-"
+    bubble = share(row.timeline.schedule.bubble_fraction)
     return line(
         name,
         f"{microseconds(row.us_per_batch):>10}",
         (f"{difference:>8}", GOOD if row.us_per_batch < base else WARN),
-        f"{share(row.timeline.bubble_fraction):>8}{row.waiting:>9}{memory:>13}  ",
+        f"{bubble:>8}{row.waiting:>9}{memory:>13}  ",
         ("yes", GOOD) if row.kind.on_ipu else ("no, what-if", MUTED),
     )
 
