@@ -27,18 +27,32 @@ class ScheduleRow:
     """Micro-batches that wait at most between forward and backward, in one stage."""
     memory_bytes: int | None = None
     """Memory of the fullest IPU; unknown for schedules that the IPU does not have."""
+    rest_us: float = 0.0
+    """Update, all-reduce and host per micro-batch: the same under every schedule."""
+    replicas: int = 1
 
     @property
     def us_per_batch(self) -> float:
-        """Pipeline time per micro-batch, without update and host."""
-        return self.timeline.total_us / self.micro_batches if self.timeline else 0.0
+        """Modelled time per batch over all replicas, as the plan counts it."""
+        if self.timeline is None:
+            return 0.0
+        pipeline_us = self.timeline.total_us / self.micro_batches
+        return (pipeline_us + self.rest_us) / self.replicas
 
 
 def compare_schedules(spec: ExperimentSpec, plan: Plan) -> list[ScheduleRow]:
     """Return every schedule, those of the IPU first."""
     if plan.schedule is None:
         return []
-    return [_row(kind, spec, plan, plan.schedule) for kind in ScheduleKind]
+    rest_us = plan.ipu_step_us - plan.run_us / plan.schedule.micro_batches
+    return [
+        replace(
+            _row(kind, spec, plan, plan.schedule),
+            rest_us=rest_us,
+            replicas=plan.replicas,
+        )
+        for kind in ScheduleKind
+    ]
 
 
 def _row(

@@ -15,11 +15,11 @@ def schedule_lines(spec: ExperimentSpec, plan: Plan, style: TextStyle) -> list[s
     rows = [_cells(row, plan) for row in compare_schedules(spec, plan)]
     if not rows:
         return ["Schedules: there is no pipeline to schedule"]
-    headings = ["schedule", "per micro-batch", "bubble", "waiting", "fullest IPU", ""]
+    headings = ["schedule", "per batch", "bubble", "waiting", "fullest IPU", ""]
     lines = table_lines(headings, rows, left=(0, 5))
     room = style.width - 2
     return [
-        "The same stages under every schedule (modelled, without update and host)",
+        "The same stages under every schedule (modelled)",
         *(f"  {shortened(x, room, ascii_only=style.ascii_only)}" for x in lines),
     ]
 
