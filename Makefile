@@ -40,3 +40,6 @@ bench: $(STAMP)
 
 clean:
 	rm -rf $(VENV)
+
+screenshots: $(STAMP)
+	$(BIN)/python docs/screenshots.py

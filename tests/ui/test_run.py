@@ -118,6 +118,9 @@ async def test_chart_keys_smooth_scale_and_read_values(make_app: MakeApp) -> Non
         assert chart.reading == "epoch 1.900: 0.3588"
         await pilot.press("escape")
         assert chart.reading == ""
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "The loss fell from" in screen_text(app)
 
 
 async def test_one_chart_can_have_the_whole_area(make_app: MakeApp) -> None:

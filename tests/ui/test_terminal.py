@@ -24,7 +24,13 @@ def small_preset(home: Path) -> str:
     """Leave a preset of the user that trains in a moment, and return its name."""
     tables, _ = apply_overrides(
         load_preset("mnist-dense").tables,
-        ["data.train_samples=256", "data.test_samples=64", "train.epochs=1"],
+        [
+            "data.train_samples=256",
+            "data.test_samples=64",
+            "train.epochs=1",
+            "train.steps_per_epoch=8",
+            "execution.steps_per_execution=8",
+        ],
     )
     save_preset("aaa-tiny", tables)
     return "aaa-tiny"

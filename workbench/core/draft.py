@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.field import Field, Kind
-from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.experiment_fields import EXPERIMENT_FIELDS
 from workbench.core.experiment_spec import ExperimentSpec
@@ -17,7 +16,9 @@ from workbench.core.field_values import parse_value
 from workbench.core.overrides import set_value
 from workbench.core.preset_store import Preset
 from workbench.core.tables import field_value
-from workbench.core.validation import validate
+
+if TYPE_CHECKING:
+    from ipu_runtime.plan.plan import Plan
 
 
 @cache
@@ -47,7 +48,7 @@ class Draft:
     def _check(self) -> _Checked:
         tables = self.tables
         if self._checked is None or self._checked.tables is not tables:
-            self._checked = _Checked(tables, *validate(tables))
+            self._checked = _Checked(tables, *check_tables(tables))
         return self._checked
 
     @property
@@ -91,7 +92,7 @@ class Draft:
     def preset_plan(self) -> Plan | None:
         """The plan of the preset as it came; None if the preset is wrong itself."""
         if self._preset_plan is None:
-            spec, _ = validate(self.preset.tables)
+            spec, _ = check_tables(self.preset.tables)
             self._preset_plan = _plan(spec) if spec else None
         return self._preset_plan
 
@@ -138,7 +139,7 @@ class Draft:
     def trial(self, path: str, text: str) -> Problem | None:
         """Return what would be wrong if a text were the field's value."""
         value = parse_value(draft_fields()[path], text)
-        spec, problems = validate(set_value(self.tables, path, value))
+        spec, problems = check_tables(set_value(self.tables, path, value))
         if spec is not None:
             problems += _plan(spec).problems
         wrong = [item for item in problems if item.severity is not Severity.WARNING]
@@ -200,6 +201,16 @@ def _has_figures(plan: Plan) -> bool:
     """Tell whether a plan is of something that could run, memory apart."""
     errors = [item for item in plan.problems if item.severity is Severity.ERROR]
     return plan.step is not None and not errors
+
+
+def check_tables(
+    tables: Mapping[str, Any],
+) -> tuple[ExperimentSpec | None, tuple[Problem, ...]]:
+    """Return the experiment of tables, or everything that is wrong with them."""
+    # It loads the layer rules, which the first frame can do without.
+    from workbench.core.validation import validate
+
+    return validate(tables)
 
 
 def _plan(spec: ExperimentSpec) -> Plan:

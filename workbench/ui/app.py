@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
@@ -15,14 +14,15 @@ from textual.filter import LineFilter
 from textual.widgets import Static
 
 from workbench.core.record_files import RecordError
-from workbench.core.settings import Settings, load_settings, remember
+from workbench.core.settings import remember
 from workbench.ui.actions import Scope, action_of, bindings_for, footer_actions
+from workbench.ui.app_options import AppOptions
 from workbench.ui.areas.area import Area
 from workbench.ui.areas.catalogue import AREAS, build_area
 from workbench.ui.content.frame import header_left, header_right, status_line
 from workbench.ui.messages import ExperimentChanged, Said
 from workbench.ui.run_actions import RunActions
-from workbench.ui.run_board import RunBoard, Runner
+from workbench.ui.run_board import RunBoard
 from workbench.ui.themes import DARK, LIGHT, VARIABLES, next_theme
 from workbench.ui.widgets.bars import EdgedBar, FooterBar, TabBar
 from workbench.ui.widgets.row_list import RowList
@@ -31,14 +31,9 @@ from workbench.ui.widgets.sidebar import Sidebar
 if TYPE_CHECKING:
     from textual.command import Provider
 
-_REDRAWS_PER_SECOND = 6
+__all__ = ["AppOptions", "WorkbenchApp", "run_app"]
 
-
-def real_runner(*arguments: Any, **options: Any) -> Any:
-    """Execute an experiment; what it needs is loaded by the run's own thread."""
-    from workbench.core.runner import run_experiment
-
-    return run_experiment(*arguments, **options)
+_REDRAWS_PER_SECOND = 10
 
 
 def _palette() -> type[Provider]:
@@ -48,23 +43,11 @@ def _palette() -> type[Provider]:
     return WorkbenchCommands
 
 
-@dataclass(frozen=True)
-class AppOptions:
-    """What a command line or a test decides about the app."""
-
-    theme: str = ""
-    ascii_only: bool = False
-    preset: str = ""
-    runner: Runner = real_runner
-    clock: Callable[[], float] = time.time
-    settings: Settings = field(default_factory=load_settings)
-
-
 class WorkbenchApp(RunActions):
     """Presets and runs on the left, one of the areas on the right."""
 
     TITLE = "ipu-workbench"
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     ENABLE_COMMAND_PALETTE = True
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012
@@ -290,9 +273,9 @@ class WorkbenchApp(RunActions):
         # Built only when asked for.
         from workbench.ui.screens.help import HelpScreen
 
-        self.push_screen(
-            HelpScreen(self.area.footer_scopes, dict(self.options.settings.keys))
-        )
+        sentence = getattr(self.focused, "sentence", "")
+        keys = self.options.settings.keys
+        self.push_screen(HelpScreen(self.area.footer_scopes, keys, sentence))
 
 
 def run_app(theme: str | None = None, ascii_only: bool = False) -> int:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 
+from workbench.core.draft import check_tables
 from workbench.core.events import RunStatus
 from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.record_files import RecordError
 from workbench.core.run_monitor import RunMonitor
 from workbench.core.run_store import StoredRun, list_runs
 from workbench.core.tables import spec_to_tables
-from workbench.core.validation import validate
 from workbench.ui.content.pieces import plural
 from workbench.ui.experiment_actions import ExperimentActions
 from workbench.ui.run_board import LiveRun, RunBoard
@@ -22,7 +23,7 @@ from workbench.ui.widgets.run_list import RunEntry
 from workbench.ui.widgets.sidebar import Sidebar
 
 if TYPE_CHECKING:
-    from workbench.ui.app import AppOptions
+    from workbench.ui.app_options import AppOptions
     from workbench.ui.areas.area import Area
 
 
@@ -47,6 +48,7 @@ class RunActions(ExperimentActions):
         """Key of the run that the Run area shows."""
         self._recorded: dict[str, tuple[int, RunMonitor]] = {}
         self._leaving = False
+        self._looking = False
 
     async def action_run_start(self) -> None:
         """Start the current experiment, or put it into the queue."""
@@ -99,10 +101,22 @@ class RunActions(ExperimentActions):
             if not self.frozen:
                 self.area.refresh_run()
 
-    @work(thread=True, exclusive=True, group="records", exit_on_error=False)
     def look_for_records(self) -> None:
         """Read which runs there are, without keeping the screen waiting."""
-        found = list_runs()
+        if not self._looking:
+            self._looking = True
+            self.run_worker(
+                self._read_records, thread=True, group="records", exit_on_error=False
+            )
+
+    def _read_records(self) -> None:
+        try:
+            found = list_runs()
+        except RecordError as error:
+            self.call_from_thread(self.say, str(error), bad=True)
+            return
+        finally:
+            self._looking = False
         self.call_from_thread(self._records_found, found)
 
     def _records_found(self, found: list[StoredRun]) -> None:
@@ -195,7 +209,7 @@ class RunActions(ExperimentActions):
         if stored.status is RunStatus.FINISHED:
             self.say("the run is finished: nothing is left to do", bad=True)
             return
-        spec, problems = validate(stored.tables)
+        spec, problems = check_tables(stored.tables)
         if spec is None:
             self.say(f"cannot resume: {problems[0]}", bad=True)
             return
@@ -207,7 +221,7 @@ class RunActions(ExperimentActions):
         if stored is None or stored.live:
             self.say("only a run that has ended can be evaluated", bad=True)
             return
-        spec, problems = validate(stored.tables)
+        spec, problems = check_tables(stored.tables)
         if spec is None:
             self.say(f"cannot evaluate: {problems[0]}", bad=True)
             return

@@ -17,6 +17,7 @@ DARK = Theme(
     warning="#f2b134",
     error="#ef767a",
     dark=True,
+    variables={"border-blurred": "#3b4757"},
 )
 LIGHT = Theme(
     name="workbench-light",
@@ -31,6 +32,14 @@ LIGHT = Theme(
     warning="#9a5b00",
     error="#b3261e",
     dark=False,
+    variables={
+        "border-blurred": "#b9c0c7",
+        "phase-forward": "#0b62a4",
+        "phase-backward": "#b3261e",
+        "phase-recompute": "#14774b",
+        "phase-weights": "#7a3fa0",
+        "phase-update": "#9a5b00",
+    },
 )
 THEMES: tuple[str, ...] = (DARK.name, LIGHT.name, "ansi-dark", "ansi-light")
 """What one key steps through; every theme of Textual can be named in the settings."""

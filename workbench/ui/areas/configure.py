@@ -252,7 +252,10 @@ def _help(draft: Draft, path: str, width: int) -> Content:
         return line(("enter folds and unfolds the group", MUTED))
     field: Field = draft_fields()[path]
     affects = [item.value for item in field.affects if item is not Affects.NOTHING]
-    rows = [line((path, MARK), (f"   {describe_valid(field)}", MUTED))]
+    valid = describe_valid(field)
+    rows = [line((path, MARK))]
+    if len(path) + len(valid) + 3 <= width:
+        rows = [line((path, MARK), (f"   {valid}", MUTED))]
     text = field.help
     if affects:
         text += f" Affects {', '.join(affects)}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import on
@@ -11,6 +12,7 @@ from textual.containers import Grid, VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Static
 
+from workbench.core.experiment_spec import Figure
 from workbench.core.quantities import microseconds
 from workbench.core.run_monitor import RunMonitor
 from workbench.core.series import Curve
@@ -28,6 +30,7 @@ from workbench.ui.content.run_tables import (
 from workbench.ui.widgets.chart import ChartView, NamedCurve
 
 _PANELS = ("#chart-loss", "#chart-accuracy", "#chart-step", "#epochs-panel")
+_CHARTS = ("loss", "accuracy", "step")
 _LOG_LOW, _LOG_TALL = 1, 4
 
 
@@ -73,6 +76,7 @@ class RunArea(Area):
         self._panel = 0
         self._maximised = False
         self._shown: tuple[int, int] | None = None
+        self._waiting_charts: list[str] = []
         self.query_one("#epochs-panel").border_title = "epochs"
 
     def on_resize(self) -> None:
@@ -137,39 +141,60 @@ class RunArea(Area):
             return
         progress.update(progress_line(monitor, self.size.width))
         state = (id(monitor), monitor.events_seen)
-        if state == self._shown:
+        if state == self._shown and not self._waiting_charts:
             return
-        self._shown = state
         figures = figures_in(workbench.tables_of(workbench.viewed or monitor.run_id))
+        if state != self._shown:
+            whole = self._shown is None or self._shown[0] != state[0]
+            self._shown = state
+            self._show_texts(monitor, figures)
+            waiting = self._waiting_charts
+            fresh = [name for name in _CHARTS if name not in waiting]
+            self._waiting_charts = fresh + waiting
+            if whole or not monitor.live:
+                for name in _CHARTS:
+                    self._show_chart(name, monitor, figures)
+                self._waiting_charts = []
+                return
+        # One chart at a time: three at once would keep keys waiting.
+        self._show_chart(self._waiting_charts.pop(), monitor, figures)
+
+    def _show_texts(self, monitor: RunMonitor, figures: Sequence[Figure]) -> None:
         verdict = self.query_one("#run-verdict", Static)
         verdict.display = not monitor.live
         verdict.update(verdict_lines(monitor, figures, self.size.width))
-        panel = self.query_one("#epochs-panel")
-        room = max(6, panel.content_size.height)
+        room = max(6, self.query_one("#epochs-panel").content_size.height)
         self.query_one("#epochs", Static).update(epoch_table(monitor, figures, room))
-        self._show_charts(
-            monitor, tuple(f.accuracy for f in figures if f.accuracy)[-1:]
-        )
         tall = self.app.size.height >= 34
         log = log_lines(monitor, _LOG_TALL if tall else _LOG_LOW)
         self.query_one("#run-log", Static).update(log)
 
-    def _show_charts(self, monitor: RunMonitor, accuracy: tuple[float, ...]) -> None:
+    def _show_chart(
+        self, name: str, monitor: RunMonitor, figures: Sequence[Figure]
+    ) -> None:
+        chart = self.query_one(f"#chart-{name}", ChartView)
+        if not chart.display:
+            return
         series = monitor.series.series()
-        for metric, references in (("loss", ()), ("accuracy", accuracy)):
-            chart = self.query_one(f"#chart-{metric}", ChartView)
-            if chart.display:
-                chart.show_curves([NamedCurve("", series.curve(metric))], references)
-        chart = self.query_one("#chart-step", ChartView)
-        if chart.display:
+        if name == "step":
             modelled = series.curve("ipu_step_us")
             in_ms = Curve(modelled.xs, tuple(y / 1000 for y in modelled.ys))
             chart.show_curves(
                 [
-                    NamedCurve("measured", series.curve("host_step_ms"), _milliseconds),
-                    NamedCurve("modelled", in_ms, _milliseconds, "accent"),
+                    NamedCurve(
+                        "measured",
+                        series.curve("host_step_ms"),
+                        _milliseconds,
+                        "host_step_ms",
+                    ),
+                    NamedCurve("modelled", in_ms, _milliseconds, variable="accent"),
                 ]
             )
+            return
+        printed = tuple(item.accuracy for item in figures if item.accuracy)[-1:]
+        references = printed if name == "accuracy" else ()
+        curve = NamedCurve("", series.curve(name), metric=name)
+        chart.show_curves([curve], references)
 
     @property
     def _key(self) -> str:

@@ -6,7 +6,7 @@ from textual.content import Content
 
 Part = str | Content | tuple[str, str]
 
-MUTED = "$text-muted"
+MUTED = "$foreground-muted"
 HEADING = "bold $primary"
 BAD = "bold $error"
 WARN = "$warning"

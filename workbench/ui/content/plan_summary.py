@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from ipu_runtime.plan.plan import IpuMemory, Plan, StepTime
 from ipu_runtime.plan.problem import Severity
-from workbench.core import sample_counts
 from workbench.core.draft import Draft
 from workbench.core.quantities import (
     byte_size,
@@ -31,6 +30,9 @@ from workbench.ui.content.pieces import (
     plural,
     wrapped,
 )
+
+if TYPE_CHECKING:
+    from ipu_runtime.plan.plan import IpuMemory, Plan, StepTime
 
 PARTS: tuple[tuple[str, str], ...] = (
     ("compute", "compute_us"),
@@ -75,9 +77,10 @@ def plan_summary(draft: Draft, width: int) -> Content:
         return lines(*problem_lines(draft, width))
     valid = draft.valid
     rows = [] if valid else [line(("last valid figures", WARN))]
-    rows.append(line((device_line(draft, plan), "" if valid else MUTED)))
+    device = wrapped(device_line(draft, plan), width)
+    rows += [line((row, "" if valid else MUTED)) for row in device]
     rows += _figures(plan, draft.preset_plan, valid)
-    rows += _samples(draft)
+    rows += [line((row, MUTED)) for row in wrapped(_samples(draft), width)]
     rows.append(line(("where a step's time goes", HEADING)))
     rows += time_parts(plan.step, width, muted=not valid)
     rows.append(line(("memory", HEADING)))
@@ -107,16 +110,19 @@ def plan_line(draft: Draft) -> Content:
     )
 
 
-def _samples(draft: Draft) -> list[Content]:
+def _samples(draft: Draft) -> str:
     if draft.spec is None:
-        return []
+        return ""
+    # Loaded with the plan, after the first frame.
+    from workbench.core import sample_counts
+
     counted = sample_counts.count(draft.spec).train
     text = f"{counted.batches:,} batches an epoch"
     if counted.dropped:
         text += f", drops {counted.dropped:,} of {counted.available:,} samples"
     if counted.added:
         text += f", adds {counted.added:,} empty samples"
-    return [line((text, MUTED))]
+    return text
 
 
 def _figures(plan: Plan, preset: Plan | None, valid: bool) -> list[Content]:

@@ -23,6 +23,8 @@ class EdgedBar(Static):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes, markup=False)
+        # Keys and areas look like themselves, not like links.
+        self.auto_links = False
         self._left, self._right = Content(), Content()
 
     def show(self, left: Content, right: Content | None = None) -> None:

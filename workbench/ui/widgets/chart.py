@@ -13,7 +13,7 @@ from textual.color import Color
 from textual.message import Message
 from textual.widget import Widget
 
-from workbench.core.describe import figure
+from workbench.core.describe import METRIC_WORDS, describe, figure
 from workbench.core.plotting import Chart, Colour, Line, draw
 from workbench.core.series import Curve
 from workbench.core.smoothing import next_level, smooth
@@ -30,6 +30,8 @@ class NamedCurve:
     curve: Curve
     show: Callable[[float], str] = figure
     """How a value is written."""
+    metric: str = ""
+    """Name among `series.METRICS`, for the sentence that reads the curve."""
     variable: str = "primary"
     """Theme variable of its colour, unless `colour` is given."""
     colour: Colour = None
@@ -182,6 +184,12 @@ class ChartView(Widget, can_focus=True):
                 value = smooth(item.curve.ys, self.smoothing)[place]
                 parts.append(f"{item.name} {item.show(value)}".strip())
         return f"epoch {x:.3f}: {', '.join(parts)}"
+
+    @property
+    def sentence(self) -> str:
+        """What the curves show, in words."""
+        known = [item for item in self._curves if item.metric in METRIC_WORDS]
+        return " ".join(describe(item.metric, item.curve) for item in known)
 
     def _changed(self) -> None:
         self._show_titles()

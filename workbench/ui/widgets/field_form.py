@@ -118,7 +118,7 @@ def form_groups() -> dict[str, list[str]]:
 def _heading(
     group: str, members: list[str], changed: set[str], wrong: list[str], folded: bool
 ) -> Row:
-    title = _TITLES.get(group, f"IPU config · {group.removeprefix('ipu.')}")
+    title = _TITLES.get(group, f"IPU · {group.removeprefix('ipu.')}")
     count = len(changed.intersection(members))
     note = plural(len(members), "field") + (f", {count} changed" if count else "")
     return Row(

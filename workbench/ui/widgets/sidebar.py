@@ -53,8 +53,8 @@ class Sidebar(Vertical):
         self.presets = PresetList(id="presets")
         self.runs = RunList(id="runs")
         self._shown: tuple[Sequence[Preset], Collection[str]] = ((), ())
-        self._entries: Sequence[RunEntry] = ()
-        self._marked: Collection[str] = ()
+        self._entries: list[RunEntry] = []
+        self._marked: list[str] = []
         self._words = ""
 
     def compose(self) -> ComposeResult:
@@ -71,13 +71,18 @@ class Sidebar(Vertical):
 
     def show_runs(self, entries: Sequence[RunEntry], marked: Collection[str]) -> None:
         """Show all runs that the filter lets through."""
-        self._entries, self._marked = entries, marked
-        self.runs.show_runs(entries, marked, self._words)
+        state = (list(entries), list(marked))
+        if state != (self._entries, self._marked):
+            self._entries, self._marked = state
+            self._show_runs()
+
+    def _show_runs(self) -> None:
+        self.runs.show_runs(self._entries, self._marked, self._words)
 
     @on(RowList.Resized)
     def _resized(self, event: RowList.Resized) -> None:
         event.stop()
-        self.show_runs(self._entries, self._marked)
+        self._show_runs()
 
     async def action_list_filter(self) -> None:
         """Type words that the lists have to contain."""
@@ -90,7 +95,7 @@ class Sidebar(Vertical):
         event.stop()
         self._words = event.value
         self.show_presets(*self._shown)
-        self.show_runs(self._entries, self._marked)
+        self._show_runs()
 
     @on(FilterLine.Closed)
     def _leave_filter(self) -> None:

@@ -34,7 +34,7 @@ class TimelineView(ScrollView, can_focus=True):
 
     DEFAULT_CSS = """
     TimelineView {
-        text-wrap: nowrap; overflow-x: scroll; overflow-y: auto;
+        text-wrap: nowrap; overflow-x: auto; overflow-y: auto;
         scrollbar-size-horizontal: 1; scrollbar-size-vertical: 1;
     }
     """

@@ -1,0 +1,30 @@
+"""What a command line or a test decides about the app."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench.core.settings import Settings, load_settings
+from workbench.ui.run_board import Runner
+
+
+def real_runner(*arguments: Any, **options: Any) -> Any:
+    """Execute an experiment; what it needs is loaded by the run's own thread."""
+    from workbench.core.runner import run_experiment
+
+    return run_experiment(*arguments, **options)
+
+
+@dataclass(frozen=True)
+class AppOptions:
+    """What a command line or a test decides about the app."""
+
+    theme: str = ""
+    ascii_only: bool = False
+    preset: str = ""
+    runner: Runner = real_runner
+    clock: Callable[[], float] = time.time
+    settings: Settings = field(default_factory=load_settings)
