@@ -39,6 +39,11 @@ def call_input_fn(
         raise ValueError(
             f"input_fn must return Dataset, but returned {type(dataset).__name__}."
         )
+    if isinstance(dataset._variant_tensor, tf.__internal__.EagerTensor):
+        raise ValueError(
+            "input_fn must make its Dataset itself: one that was made outside belongs "
+            "to no graph."
+        )
     return dataset
 
 

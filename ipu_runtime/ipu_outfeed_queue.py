@@ -63,6 +63,7 @@ class IPUOutfeedQueue:
         self._structure: Any = None
         self._shapes: list[Any] = []
         self._queue: Any = None
+        self._home: Any = None
         self._replicas = 1
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -92,11 +93,18 @@ class IPUOutfeedQueue:
 
     def _enqueue(self, tensors: Any) -> Any:
         """Enqueue, also where a program does it several times, as pipelines do."""
-        self._graphs.add(tf.compat.v1.get_default_graph())
+        graph = tf.compat.v1.get_default_graph()
+        self._graphs.add(graph)
         flat = [tf.convert_to_tensor(item) for item in tf.nest.flatten(tensors)]
         structure = tf.nest.map_structure(lambda _: None, tensors)
         dtypes = [item.dtype for item in flat]
-        if self._queue is None or dtypes != list(self._queue.dtypes):
+        home = None if _eager_outside() else list(_graphs_around(graph))[-1]
+        if (
+            self._queue is None
+            or dtypes != list(self._queue.dtypes)
+            or home is not self._home
+        ):
+            self._home = home
             with tf.init_scope():
                 self._queue = tf.queue.FIFOQueue(
                     _CAPACITY, dtypes, shared_name=None, name=self.feed_name
@@ -197,6 +205,11 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
         if not tf.executing_eagerly():
             raise RuntimeError("ScopedIPUOutfeedQueue only works in eager mode.")
         super().__init__(outfeed_mode, device_ordinal)
+
+
+def _eager_outside() -> bool:
+    with tf.init_scope():
+        return bool(tf.executing_eagerly())
 
 
 def _graphs_around(graph: Any) -> Iterator[Any]:

@@ -92,6 +92,10 @@ def _noticing(original: Callable[..., Any], scope: ModelScope) -> Callable[..., 
 def _with_updates(outputs: Any, operations: Sequence[Any]) -> Any:
     """Make outputs wait for the writes among `operations`, and those for reads."""
     writes = [operation for operation in operations if operation.type in _WRITES]
+    if writes:
+        # A layer that is built by its first call also makes its initial values here.
+        initial = {item.initializer.name for item in tf.compat.v1.global_variables()}
+        writes = [write for write in writes if write.name not in initial]
     if not writes:
         return outputs
     for write in writes:

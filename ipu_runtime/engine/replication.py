@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.ops import cond_v2, handle_data_util
+from tensorflow.python.ops import handle_data_util
 
 from ipu_runtime.engine.collectives import (
     SHARED,
+    branches_of,
     collective_of,
     group_of,
     has_collective,
@@ -282,10 +283,14 @@ class _Copier:
 
             return run
 
+        # TensorFlow leaves out waits that a predicate has already: take them all.
         controls = [
             control
             for replica in range(self._replicas)
-            for control in self._controls(operation, replica)
+            for control in (
+                *self._controls(operation, replica),
+                self.tensor(operation.inputs[0], replica).op,
+            )
         ]
         with tf.control_dependencies(controls):
             done, *flat = tf.cond(
@@ -314,9 +319,7 @@ def written_handles(source: Any) -> set[str]:
 
 def _talking_branches(operation: Any) -> Sequence[Any]:
     """Return the graphs of a condition that reduces over replicas, else nothing."""
-    if operation.type not in ("If", "StatelessIf"):
-        return ()
-    graphs = cond_v2.get_func_graphs(operation)
+    graphs = branches_of(operation)
     return graphs if any(has_collective(graph) for graph in graphs) else ()
 
 
