@@ -26,6 +26,10 @@ kill-test: $(STAMP)
 	IPU_WORKBENCH_KILLS=30 IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy \
 		$(BIN)/python -m pytest -q tests/headless/test_kill_and_resume.py
 
+# About 10,000 hostile files, changes and records; takes about a quarter of an hour.
+fuzz: $(STAMP)
+	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/fuzz
+
 # The stamp is newer than what it was made from, so a second call installs nothing.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "ipu-workbench needs Python 3.11 to 3.13, but $(PYTHON) is %d.%d: try make PYTHON=python3.12" % v)'

@@ -46,7 +46,7 @@ def parse_engine_options(text: str) -> EngineOptions:
         return EngineOptions()
     try:
         options = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise EngineOptionsError(
             f"{VARIABLE} is not valid JSON ({error}): {text!r}"
         ) from None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
+
+from ipu_runtime.datasets.unreadable import UNREADABLE
 
 Array = npt.NDArray[np.generic]
 
@@ -24,7 +25,7 @@ def read_arrays(file: Path) -> dict[str, Array]:
     try:
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in ARRAY_NAMES}
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+    except UNREADABLE as error:
         needed = ", ".join(ARRAY_NAMES)
         text = f"{file} cannot be read as arrays {needed}: {error}"
         raise ValueError(text) from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ipu_runtime.plan.toml_reading import TomlError, read_toml
 
 
 class IpuType(NamedTuple):
@@ -123,13 +124,13 @@ def systems(path: str = "") -> tuple[System, ...]:
 def load_table(path: str = "") -> HardwareTable:
     """Read the packaged table and merge the file at `path` into it."""
     packaged = Path(__file__).with_name("hardware.toml")
-    merged = tomllib.loads(packaged.read_text(encoding="utf-8"))
+    merged = read_toml(packaged.read_text(encoding="utf-8"))
     if path:
         try:
-            added = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            added = read_toml(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise HardwareFileError(f"{path}: {error.strerror}") from error
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (UnicodeDecodeError, TomlError) as error:
             raise HardwareFileError(f"{path}: {error}") from error
         merged = _merge(merged, added, path)
     ipus = _entries(merged, "ipus", IpuType, path)

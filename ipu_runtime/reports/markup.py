@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from ipu_runtime.plain_text import plain_text
+
 
 class Html(str):
     """Text that is HTML already; everything else is escaped."""
@@ -17,8 +19,7 @@ def html(value: object) -> Html:
     if isinstance(value, Html):
         return value
     # Control characters have no place in HTML, escaped or not.
-    text = "".join(c if c >= " " or c in "\n\t" else "�" for c in str(value))
-    return Html(escape(text, quote=True))
+    return Html(escape(plain_text(str(value)), quote=True))
 
 
 def tag(name: str, *content: object, **attributes: object) -> Html:

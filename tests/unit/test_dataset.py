@@ -117,5 +117,5 @@ def test_labels_beyond_the_models_outputs(tmp_path: Path) -> None:
     path = _file(tmp_path / "own.npz", y_train=np.arange(70))
     loaded = load_experiment("mnist-ipu", [f"data.dataset={path}"])
     assert loaded.spec is not None
-    with pytest.raises(DatasetError, match="labels go up to 69"):
+    with pytest.raises(DatasetError, match="labels go from 0 to 69"):
         load_prepared(loaded.spec)

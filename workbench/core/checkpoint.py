@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ipu_runtime.datasets.unreadable import UNREADABLE
 from workbench.core.event_json import plain
 from workbench.core.record_files import RecordError, explained, replace_file
 
@@ -27,14 +27,6 @@ _FORMAT = 1
 _KEPT = 2
 _NAME = re.compile(r"epoch-(\d{6})\.npz")
 _WEIGHT, _OPTIMIZER = "weight", "optimizer"
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    TypeError,
-    zipfile.BadZipFile,
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,14 +75,16 @@ def load(path: Path) -> Checkpoint:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             about = json.loads(bytes(arrays["about"]))
+            if type(about["epoch"]) is not int or about["epoch"] < 0:
+                raise ValueError(f"epoch {about['epoch']!r}")
             return Checkpoint(
-                epoch=int(about["epoch"]),
+                epoch=about["epoch"],
                 weights=_all(arrays, _WEIGHT, about["weights"]),
                 optimizer=_all(arrays, _OPTIMIZER, about["optimizer"]),
                 extra=dict(about["extra"]),
-                metrics=tuple(about["metrics"]),
+                metrics=tuple(dict(row) for row in about["metrics"]),
             )
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise RecordError(f"{path} is not a readable checkpoint: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ipu_runtime.datasets.packaged import load_packaged, read_arrays
+from ipu_runtime.datasets.unreadable import UNREADABLE
 from workbench.core.dataset_facts import PACKAGED, DatasetError, dataset_facts
 from workbench.core.downloads import download_cifar10
 from workbench.core.experiment_spec import ExperimentSpec
@@ -87,9 +89,16 @@ def _load(spec: ExperimentSpec, tell: Callable[[str], None]) -> dict[str, Array]
         return synthetic_arrays(spec)
     dataset_facts(name)  # Says what is wrong with the file before it is read.
     try:
-        return read_arrays(Path(name).expanduser())
-    except ValueError as error:
+        arrays = read_arrays(Path(os.path.expanduser(name)))
+    except UNREADABLE as error:
         raise DatasetError(name, str(error)) from error
+    for part, array in arrays.items():
+        # What numbers they are is looked at later, for labels and samples apart.
+        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+            held = "values that are not finite"
+            held = held if array.dtype.kind in "fiub" else f"{array.dtype} values"
+            raise DatasetError(name, f"{name}: {part} holds {held}, not plain numbers")
+    return arrays
 
 
 def _input_shape(spec: ExperimentSpec) -> tuple[int, ...] | None:
@@ -101,23 +110,26 @@ def _classes(spec: ExperimentSpec, arrays: dict[str, Array]) -> int:
     known = dataset_facts(spec.data.dataset).classes
     if known is not None:
         return known
-    labels = arrays["y_train"]
-    if labels.dtype.kind not in "iub":
-        raise DatasetError(
-            spec.data.dataset,
-            f"y_train holds {labels.dtype} values, not class numbers",
-            "labels must be whole numbers from 0",
-        )
-    highest = max(int(labels.max(initial=0)), int(arrays["y_test"].max(initial=0)))
+    both = [arrays[name] for name in ("y_train", "y_test")]
+    for name, labels in zip(("y_train", "y_test"), both, strict=True):
+        if labels.dtype.kind not in "iub":
+            raise DatasetError(
+                spec.data.dataset,
+                f"{name} holds {labels.dtype} values, not class numbers",
+                "labels must be whole numbers from 0",
+            )
+    lowest = min(int(labels.min(initial=0)) for labels in both)
+    highest = max(int(labels.max(initial=0)) for labels in both)
     model, _ = resolved(spec.model)
     if model is None:
         return highest + 1
     output = next(layer for layer in model.layers if layer.name == model.outputs[0])
     width = output.output_shape[-1] if output.output_shape else 1
-    if highest >= width or int(labels.min(initial=0)) < 0:
+    if highest >= width or lowest < 0:
         raise DatasetError(
             spec.data.dataset,
-            f"its labels go up to {highest}, but {output.name} has {width} outputs",
+            f"its labels go from {lowest} to {highest}, but {output.name} has {width} "
+            "outputs",
             f"labels must be from 0 to {width - 1}",
         )
     return width
@@ -130,8 +142,11 @@ def _samples(
     if kept.dtype == np.uint8:
         # Bytes are pixels; the documents scale them to the range from 0 to 1.
         kept = kept.astype(np.float32) / np.float32(255)
-    elif kept.dtype.kind == "f":
-        kept = kept.astype(np.float32, copy=False)
+    elif kept.dtype.kind in "fb":
+        with np.errstate(over="ignore"):
+            kept = kept.astype(np.float32, copy=False)
+        if not np.isfinite(kept).all():
+            raise DatasetError("", "its samples are too large for single precision")
     if shape is not None and kept.shape[1:] != shape:
         if prod(kept.shape[1:]) != prod(shape):
             raise DatasetError(

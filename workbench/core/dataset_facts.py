@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO
+
+from ipu_runtime.datasets.unreadable import UNREADABLE
 
 PACKAGED = ("mnist", "cifar10")
 NAMED = (*PACKAGED, "cifar10-full", "synthetic")
@@ -50,10 +53,11 @@ def dataset_facts(dataset: str) -> DatasetFacts:
     facts = _FACTS.get(dataset)
     if facts is not None:
         return facts
-    path = Path(dataset).expanduser()
     try:
+        path = Path(os.path.expanduser(dataset))
         stamp = path.stat().st_mtime_ns
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        # A ValueError is for names that no file can have.
         names = ", ".join(NAMED)
         hint = f"valid: {names}, or the path of an .npz file"
         problem = f'"{dataset}" is neither a known data set nor a file'
@@ -64,10 +68,13 @@ def dataset_facts(dataset: str) -> DatasetFacts:
 @lru_cache(maxsize=16)
 def _facts_of_file(path: Path, stamp: int) -> DatasetFacts:
     del stamp  # Part of the key, so that a changed file is read again.
+    if not path.is_file():
+        # A pipe would be waited for, a device read without end.
+        raise DatasetError(str(path), f"{path} is not a file")
     try:
         with zipfile.ZipFile(path) as archive:
             shapes = {name: _shape_of(archive, name) for name in ARRAYS}
-    except (zipfile.BadZipFile, OSError, ValueError, SyntaxError) as error:
+    except UNREADABLE as error:
         raise DatasetError(
             str(path), f"{path} is not an .npz file of arrays"
         ) from error
@@ -108,4 +115,6 @@ def _read_shape(file: IO[bytes]) -> tuple[int, ...]:
     shape = header["shape"]
     if header["descr"] == "|O" or not isinstance(shape, tuple):
         raise ValueError("no plain array")
+    if any(type(extent) is not int or extent < 0 for extent in shape):
+        raise ValueError("no shape")
     return shape

@@ -29,6 +29,15 @@ _TYPES: dict[str, type[Any]] = {
     "evaluated": Evaluated,
     "run_ended": RunEnded,
 }
+_HOLDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "str": (str,),
+    "RunStatus": (str,),
+    "dict[str, Any]": (dict,),
+}
+"""What JSON may hold for a field, by the field's type."""
 _NAMES = {event_type: name for name, event_type in _TYPES.items()}
 
 
@@ -56,9 +65,13 @@ def event_from_json(row: Mapping[str, Any]) -> Event | None:
             continue
         value = row[item.name]
         # A number that JSON cannot hold was written as null.
-        values[item.name] = (
-            math.nan if value is None and item.type == "float" else value
-        )
+        if value is None and item.type == "float":
+            value = math.nan
+        if not isinstance(value, _HOLDS[str(item.type)]) or isinstance(value, bool):
+            return None
+        if "float" in str(item.type) and isinstance(value, int):
+            value = _as_float(value)
+        values[item.name] = value
     try:
         if event_type is RunEnded:
             values["status"] = RunStatus(values["status"])
@@ -68,9 +81,18 @@ def event_from_json(row: Mapping[str, Any]) -> Event | None:
     return event
 
 
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
 def to_line(row: Mapping[str, Any]) -> str:
     """Return an object as one line of strict JSON, newline included."""
-    return json.dumps(plain(row), allow_nan=False, separators=(",", ":")) + "\n"
+    line = json.dumps(plain(row), allow_nan=False, separators=(",", ":"))
+    # The one control character that JSON leaves as it is.
+    return line.replace("\x7f", "\\u007f") + "\n"
 
 
 def plain(value: Any) -> Any:

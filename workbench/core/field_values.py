@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-import tomllib
+from collections.abc import Iterable
 from typing import Any
 
+from ipu_runtime.plain_text import is_plain
 from ipu_runtime.plan.field import Field, Kind, nearest
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.toml_reading import TomlError, read_toml
 
 _FLAGS = {
     "true": True,
@@ -40,8 +42,8 @@ def parse_value(field: Field, text: str) -> Any:
 def parse_toml_value(text: str) -> Any:
     """Return the value of a TOML expression, or None if it is none."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+        return read_toml(f"value = {text}")["value"]
+    except (TomlError, KeyError):
         return None
 
 
@@ -59,7 +61,9 @@ def read_value(field: Field, value: Any, where: str) -> tuple[Any, Problem | Non
             return value, _wrong_type(field, value, where)
         return float(value), _range_problem(field, value, where)
     if kind is Kind.TEXT:
-        return value, None if type(value) is str else _wrong_type(field, value, where)
+        if type(value) is not str:
+            return value, _wrong_type(field, value, where)
+        return value, _unprintable_problem([value], where)
     if kind is Kind.CHOICE:
         return value, _choice_problem(field, value, where)
     if kind is Kind.STEPS:
@@ -163,7 +167,7 @@ def _options_problem(field: Field, value: Any, where: str) -> Problem | None:
     if type(value) is dict and all(
         type(name) is str and type(text) is str for name, text in value.items()
     ):
-        return None
+        return _unprintable_problem([*value, *value.values()], where)
     return _wrong_type(field, value, where)
 
 
@@ -176,12 +180,20 @@ def _read_list(field: Field, value: Any, where: str) -> tuple[Any, Problem | Non
     ):
         return value, _wrong_type(field, value, where)
     items = list(value)
+    if item_type is str:
+        return items, _unprintable_problem(items, where)
     if item_type is int:
         for item in items:
             problem = _range_problem(field, item, where)
             if problem:
                 return items, problem
     return items, None
+
+
+def _unprintable_problem(texts: Iterable[str], where: str) -> Problem | None:
+    if all(map(is_plain, texts)):
+        return None
+    return Problem(where, "holds a control character", "use signs that can be seen")
 
 
 def _limit(limit: float | None) -> str:

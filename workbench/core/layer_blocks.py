@@ -36,6 +36,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipu_runtime.plain_text import is_plain
 from ipu_runtime.plan.field import nearest
 from ipu_runtime.plan.model_spec import LayerSpec
 from ipu_runtime.plan.problem import Problem
@@ -215,6 +216,9 @@ class _Expansion:
             earlier.add(layer.name)
 
     def _append(self, layer: LayerSpec, where: str) -> None:
+        if not is_plain(layer.name) or "\n" in layer.name:
+            self.report(f"{where}.name", f"{layer.name!r} holds a control character")
+            return
         if layer.name in self.where_of:
             first = self.where_of[layer.name]
             self.report(f"{where}.name", f"{layer.name!r} is also the name of {first}")

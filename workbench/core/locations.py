@@ -11,7 +11,7 @@ _APP = "ipu-workbench"
 def _base(xdg_variable: str, fallback: str) -> Path:
     home = os.environ.get("IPU_WORKBENCH_HOME")
     if home:
-        return Path(home).expanduser().absolute()
+        return Path(os.path.expanduser(home)).absolute()
     xdg = os.environ.get(xdg_variable, "")
     # The XDG specification says that a relative path is to be ignored.
     root = Path(xdg) if os.path.isabs(xdg) else Path.home() / fallback

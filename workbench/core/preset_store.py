@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import presets
 from ipu_runtime.plan.field import nearest
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.toml_reading import TomlError, read_toml
 from workbench.core.locations import user_presets_directory
 from workbench.core.toml_text import to_toml
 
@@ -82,7 +82,7 @@ def list_presets() -> list[Preset]:
 def load_preset(name_or_path: str) -> Preset:
     """Return a preset by its name or by the path of its file."""
     if _looks_like_path(name_or_path):
-        path = Path(name_or_path).expanduser()
+        path = Path(os.path.expanduser(name_or_path))
         if not path.is_file():
             raise PresetError(name_or_path, "there is no such file")
         return _read(path)
@@ -162,13 +162,11 @@ def _read(path: Path) -> Preset:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise PresetError(where, "is larger than any preset", "at most 4 MiB")
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise PresetError(where, f"is not valid TOML: {error}") from error
+        tables = read_toml(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
         raise PresetError(where, "is not UTF-8 text") from error
-    except RecursionError as error:
-        raise PresetError(where, "nests tables too deeply") from error
+    except TomlError as error:
+        raise PresetError(where, f"is not valid TOML: {error}") from error
     except OSError as error:
         raise PresetError(where, f"cannot be read: {error.strerror}") from error
     experiment = tables.setdefault("experiment", {})

@@ -68,7 +68,7 @@ class StoredRun:
         events: list[Event] = []
         for row in read_lines(self.directory / "metrics.jsonl"):
             if row.get("event") == "resumed":
-                first_epoch = row.get("first_epoch", 1)
+                first_epoch = _whole(row.get("first_epoch")) or 1
                 events = [item for item in events if _stays(item, first_epoch)]
                 continue
             event = event_from_json(row)
@@ -129,29 +129,42 @@ def _read(directory: Path) -> StoredRun | None:
     description = _read_json(directory / "run.json")
     if description is None:
         return None
-    try:
-        status = RunStatus(description.get("status"))
-    except ValueError:
-        status = RunStatus.FAILED
+    status = _status(description, RunStatus.FAILED)
     if status in _LIVE and not has_writer(directory / "lock"):
         # It may have ended between the two looks.
         description = _read_json(directory / "run.json") or description
-        status = RunStatus(description.get("status", "killed"))
+        status = _status(description, RunStatus.KILLED)
         status = RunStatus.KILLED if status in _LIVE else status
     return StoredRun(
         run_id=directory.name,
         directory=directory,
-        preset=str(description.get("preset", "")),
-        group=str(description.get("group", "")),
+        preset=_text(description, "preset"),
+        group=_text(description, "group"),
         status=status,
-        message=str(description.get("message") or ""),
-        created=str(description.get("created", "")),
-        ended=description.get("ended"),
-        pid=int(description.get("pid") or 0),
+        message=_text(description, "message"),
+        created=_text(description, "created"),
+        ended=_text(description, "ended") or None,
+        pid=_whole(description.get("pid")),
         tables=_table(description.get("spec")),
         summary=_table(description.get("summary")),
         description=description,
     )
+
+
+def _status(description: Mapping[str, Any], otherwise: RunStatus) -> RunStatus:
+    try:
+        return RunStatus(description.get("status"))
+    except ValueError:
+        return otherwise
+
+
+def _text(description: Mapping[str, Any], name: str) -> str:
+    value = description.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int else 0
 
 
 def _table(value: Any) -> Mapping[str, Any]:
@@ -161,6 +174,6 @@ def _table(value: Any) -> Mapping[str, Any]:
 def _read_json(path: Path) -> dict[str, Any] | None:
     try:
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from ipu_runtime.plan.field import Field, Kind, nearest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.toml_reading import TomlError, read_toml
 from workbench.core.field_values import parse_value, read_value
 from workbench.core.locations import settings_file
 from workbench.core.record_files import replace_file
@@ -79,10 +79,10 @@ def load_settings(
 
 def _read_file(path: Path, problems: list[Problem]) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, TomlError) as error:
         problems.append(_ignored(str(path), f"cannot be read: {error}"))
         return {}
 

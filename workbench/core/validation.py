@@ -76,6 +76,9 @@ class _Reading:
         if not experiment["title"]:
             hint = "one line that says what the experiment is"
             self.problems.append(Problem("experiment.title", "is missing", hint))
+        for name in ("name", "title", "group"):
+            if "\n" in experiment[name]:
+                self.problems.append(Problem(f"experiment.{name}", "must be one line"))
         pipeline = self._fields("pipeline")
         for name in ("stages", "device_mapping", "locked"):
             pipeline[name] = tuple(pipeline[name])

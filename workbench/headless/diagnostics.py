@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from ipu_runtime.plain_text import plain_line, plain_text
 from ipu_runtime.plan.problem import Problem, Severity
 
 
@@ -18,7 +19,7 @@ class UsageError(Exception):
 
 def say(text: str) -> None:
     """Tell something that is not a result."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{plain_text(text)}\n")
     sys.stderr.flush()
 
 
@@ -27,4 +28,4 @@ def report_problems(problems: Iterable[Problem], file: str = "") -> None:
     for problem in problems:
         prefix = f"{file}: " if file else ""
         mark = "warning: " if problem.severity is Severity.WARNING else ""
-        say(f"{mark}{prefix}{problem}")
+        say(plain_line(f"{mark}{prefix}{problem}"))

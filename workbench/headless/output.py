@@ -6,17 +6,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipu_runtime.plain_text import plain_line, plain_text
 from workbench.core.event_json import to_line
 
 
 def print_line(text: str = "") -> None:
     """Print one line of a result."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{plain_text(text)}\n")
 
 
 def print_text(text: str) -> None:
     """Print a text that brings its own line ends."""
-    sys.stdout.write(text)
+    sys.stdout.write(plain_text(text))
 
 
 def print_json(row: Mapping[str, Any]) -> None:
@@ -49,4 +50,4 @@ def _shown(cell: object) -> str:
         return "-"
     if isinstance(cell, float):
         return f"{cell:,.0f}" if abs(cell) >= 10_000 else f"{cell:.4g}"
-    return str(cell)
+    return plain_line(str(cell))

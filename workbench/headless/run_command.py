@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,7 +145,7 @@ class _TensorBoard:
             from workbench.core.tensorboard_export import TensorBoardWriter
 
             chosen = self._directory or runs_directory() / event.run_id / "tensorboard"
-            self._writer = TensorBoardWriter(Path(chosen).expanduser())
+            self._writer = TensorBoardWriter(Path(os.path.expanduser(chosen)))
         self._writer.write(event)
         if isinstance(event, RunEnded):
             self._writer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from workbench.core.record_files import explained, replace_file
@@ -10,7 +11,7 @@ from workbench.headless.diagnostics import say
 
 def write_text(path: Path, text: str) -> None:
     """Write a file as a whole and say so."""
-    path = path.expanduser()
+    path = Path(os.path.expanduser(path))
     if path.exists() and not path.is_file():
         # A device or a pipe, which cannot be replaced but can be written.
         with explained(path), path.open("w", encoding="utf-8") as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ async def save_text(app: WorkbenchApp, proposal: str, text: str) -> Path | None:
     name = await app.push_screen_wait(AskText("Save to file", proposal))
     if not name:
         return None
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if path.exists() and not await app.push_screen_wait(
         Confirm(f"{path} exists. Replace it?", "replace it", "keep it")
     ):

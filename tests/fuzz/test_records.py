@@ -1,0 +1,134 @@
+"""Records that were cut or corrupted at any byte are read as far as they can be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fuzz.cases import cases, command
+from tests.fuzz.hostile import changed_tables, damaged, values
+from workbench.core.event_json import event_to_json, to_line
+from workbench.core.events import (
+    Compiled,
+    EpochEnded,
+    Evaluated,
+    Event,
+    Progressed,
+    RunEnded,
+    RunStarted,
+    RunStatus,
+)
+from workbench.core.preset_store import load_preset
+from workbench.core.run_record import RunRecord
+from workbench.core.run_store import list_runs, open_run
+from workbench.core.validation import validate
+
+PRESET = "mnist-dense"
+EVENTS: tuple[Event, ...] = (
+    RunStarted("ID", PRESET, {}),
+    Compiled("train", 1.5, 60.0),
+    Progressed(1, 5, 10, 2.0, 0.25, 1.0, 50.0),
+    Progressed(1, 10, 10, 1.5, 0.5, 1.0, 50.0),
+    EpochEnded(1, 1.5, 0.5, 1.0, 50.0, 2.0),
+    Evaluated(1.25, 0.625),
+    RunEnded(RunStatus.FINISHED, "", {"seconds": 3.0, "epochs": 1}),
+)
+LINES = "".join(to_line(event_to_json(event)) for event in EVENTS).encode()
+
+
+@pytest.fixture
+def run(home: Path) -> Path:
+    record = RunRecord.create(load_preset(PRESET).tables, PRESET)
+    for event in EVENTS:
+        record.append(event)
+    record.finish(RunStatus.FINISHED, "", {"seconds": 3.0, "epochs": 1})
+    return record.directory
+
+
+def _read_everywhere(directory: Path) -> None:
+    """Let every command read the record that knows how to."""
+    name = directory.name
+    command("runs", "list")
+    command("runs", "show", name)
+    command("runs", "compare", name, name)
+    command("runs", "export", name)
+    command("runs", "export", name, "--format", "json")
+    command("report", name, "--html", str(directory.parent.parent / "x.html"))
+    command("export", name, "--script", str(directory.parent.parent / "x.py"))
+    for stored in list_runs():
+        stored.series()
+        validate(stored.tables)
+
+
+@cases
+@given(data=st.data())
+def test_metrics_cut_or_corrupted_at_any_byte(run: Path, data: st.DataObject) -> None:
+    damaged_lines = data.draw(damaged(LINES))
+    (run / "metrics.jsonl").write_bytes(damaged_lines)
+    _read_everywhere(run)
+    kept = [e for e in open_run(run.name).events() if isinstance(e, Progressed)]
+    whole = [line for line in LINES.split(b"\n") if b'"progress"' in line]
+    untouched = sum(line in damaged_lines.split(b"\n") for line in whole)
+    assert len(kept) >= untouched
+
+
+@cases
+@given(data=st.data())
+def test_metrics_of_other_types(run: Path, data: st.DataObject) -> None:
+    rows = [event_to_json(event) for event in EVENTS]
+    rows.append({"event": "resumed", "first_epoch": 2})
+    changed = [data.draw(changed_tables(row)) for row in rows]
+    text = "\n".join(json.dumps(row) for row in changed)
+    (run / "metrics.jsonl").write_text(text, encoding="utf-8")
+    _read_everywhere(run)
+
+
+@cases
+@given(data=st.data())
+def test_descriptions_cut_or_corrupted_at_any_byte(
+    run: Path, data: st.DataObject
+) -> None:
+    path = run / "run.json"
+    content = path.read_bytes()
+    try:
+        path.write_bytes(data.draw(damaged(content)))
+        _read_everywhere(run)
+    finally:
+        path.write_bytes(content)
+
+
+@cases
+@given(data=st.data())
+def test_descriptions_of_other_types(run: Path, data: st.DataObject) -> None:
+    path = run / "run.json"
+    content = path.read_bytes()
+    description: Any = json.loads(content)
+    changed = data.draw(
+        changed_tables(description)
+        | st.fixed_dictionaries(dict.fromkeys(description, values))
+    )
+    try:
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        _read_everywhere(run)
+    finally:
+        path.write_bytes(content)
+
+
+@cases
+@given(data=st.data())
+def test_points_of_sweeps_cut_or_corrupted_at_any_byte(
+    home: Path, data: st.DataObject
+) -> None:
+    shutil.rmtree(home / "sweeps", ignore_errors=True)
+    grid = ("--plan-only", "--grid=data.batch_size=16,32,64")
+    assert command("sweep", PRESET, *grid, "--group=s").code == 0
+    name = data.draw(st.sampled_from(["points.jsonl", "sweep.json"]))
+    path = home / "sweeps" / "s" / name
+    path.write_bytes(data.draw(damaged(path.read_bytes())))
+    command("sweep", "--resume=s")
