@@ -60,6 +60,8 @@ class EpochOutcome:
     logs: Logs
     stopped: bool = False
     """Whether somebody outside has asked to stop."""
+    exhausted: bool = False
+    """Whether a data set of unknown size has ended too early."""
     outputs: list[Any] = field(default_factory=list)
 
 
@@ -111,7 +113,8 @@ class Epoch:
             if thread is None and finished:
                 self._callbacks.end(end - 1, self._batch_logs())
             step = end
-            if self._outcome.stopped or work.stop_training():
+            ended = self._outcome.stopped or self._outcome.exhausted
+            if ended or work.stop_training():
                 return
 
     def _run_execution(
@@ -129,6 +132,10 @@ class Epoch:
                 results = self._piece(source, batch, size)
             except StoppedError:
                 self._outcome.stopped = True
+                return False
+            except tf.errors.OutOfRangeError as error:
+                _tell_of_missing_data(error)
+                self._outcome.exhausted = True
                 return False
             if work.phase == "predict":
                 self._outcome.outputs.append(results)
@@ -228,8 +235,7 @@ class Epoch:
         return self._work.logs()
 
 
-def ran_out_of_data(error: tf.errors.OutOfRangeError) -> None:
-    """Say that a data set has ended before the steps were done."""
+def _tell_of_missing_data(error: tf.errors.OutOfRangeError) -> None:
     tf.get_logger().warning(
         "The input ran out of data; the epoch is interrupted. Make sure that the "
         "dataset can generate at least `steps_per_epoch * epochs` batches; you may "

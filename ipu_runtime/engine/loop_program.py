@@ -77,13 +77,22 @@ class TrainLoop:
     def _step(
         self, source: Any, batch: Any, accumulators: tuple[Any, ...], carry: Carry
     ) -> tuple[tuple[Any, ...], Carry]:
+        data = read_batch(source, batch)
+        # Nothing may happen for a batch that a data set does not have.
+        needed = tree.flatten(data) if isinstance(source, tf.data.Iterator) else ()
+        with tf.control_dependencies(needed):
+            return self._train_on(data, batch, accumulators, carry)
+
+    def _train_on(
+        self, data: Any, batch: Any, accumulators: tuple[Any, ...], carry: Carry
+    ) -> tuple[tuple[Any, ...], Carry]:
         total = self._accumulation.total
         optimizer = self._micro_batch.model.optimizer
         index = batch % total
         updates = tf.cast(optimizer.iterations._value, tf.int64)
         gradients, carry = self._micro_batch.train(
             carry,
-            read_batch(source, batch),
+            data,
             batch % self._accumulation.replicas,
             updates * total + tf.cast(index, tf.int64),
         )

@@ -96,7 +96,7 @@ def fit(
             source = feed.source()
         outcome = _run_epoch(session, batch_calls, source, epoch + 1)
         logs = dict(outcome.logs)
-        if outcome.stopped:
+        if outcome.stopped or outcome.exhausted:
             model.stop_training = True
         elif validation is not None and model._should_eval(epoch, validation_freq):
             results = _evaluate(validation, calls)

@@ -49,7 +49,11 @@ class ReplicaState:
                 variable._value.assign(store[-1])
 
     def keep_mean(self) -> None:
-        """Let the Keras variable have the mean over replicas."""
+        """Let the Keras variable have the mean over replicas.
+
+        Every replica moves its own statistics during an execution; the mean of them is
+        what a model keeps, and what all replicas begin the next execution with.
+        """
         if self.replicas > 1:
             for variable, store in zip(self.variables, self._stores, strict=True):
                 if variable._value.dtype.is_floating:

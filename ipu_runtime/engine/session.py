@@ -135,6 +135,7 @@ def open_session(
     if training:
         _tell(count, accumulation, feed.batch_size)
         _warn_of_statistics(model, cut)
+        _warn_of_groups(device, replicas)
     programs = _programs(model, read, replicas, device, phase)
     averaged = options.accumulate_outfeed and options.pipelined and phase != "predict"
     asynchronous = options.asynchronous_callbacks and not averaged
@@ -311,4 +312,16 @@ def _warn_of_statistics(model: Any, cut: Cut | None) -> None:
             "model is trained on a real IPU. Here every forward pass updates them, in "
             "the order of micro-batches.",
             ", ".join(layers),
+        )
+
+
+def _warn_of_groups(device: Device, replicas: int) -> None:
+    group = device.config.get(
+        "norms.experimental.distributed_batch_norm_replica_group_size", 1
+    )
+    if group > 1 and replicas > 1:
+        tf.get_logger().warning(
+            "norms.experimental.distributed_batch_norm_replica_group_size is %d, but "
+            "the emulation normalises every replica's batch by itself.",
+            group,
         )

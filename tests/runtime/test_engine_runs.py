@@ -270,6 +270,37 @@ def test_an_iterator_goes_on_over_epochs_when_steps_are_given() -> None:
     assert_same(model, once)
 
 
+def test_data_that_end_early_end_the_training(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    endless = tf.data.Dataset.from_tensor_slices((X, Y)).batch(4, drop_remainder=True)
+    of_unknown_size = endless.filter(lambda x, y: True)
+    model = made(steps_per_execution=4)
+    tf.get_logger().propagate = True
+    history = model.fit(of_unknown_size, steps_per_epoch=12, epochs=3, verbose=0)
+    assert len(history.epoch) == 1
+    assert int(model.optimizer.iterations) == 8
+    assert "ran out of data" in caplog.text
+
+
+def test_statistics_of_replicas_become_their_mean() -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    with IPUStrategy().scope():
+        model = keras.Sequential(
+            [keras.Input((4,)), keras.layers.BatchNormalization(momentum=0.5)]
+        )
+        model.compile(keras.optimizers.SGD(0.0), "mse", steps_per_execution=4)
+        model.fit(X, X, batch_size=4, shuffle=False, verbose=0)
+    means = X.reshape(4, 2, 4, 4).mean(axis=2)
+    expected = np.zeros((2, 4))
+    for step in range(4):
+        expected = 0.5 * expected + 0.5 * means[step]
+    moving = model.layers[0].moving_mean.numpy()
+    np.testing.assert_allclose(moving, expected.mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
 def test_compiling_again_keeps_weights() -> None:
     model = made(steps_per_execution=8)
     fitted(model)
