@@ -18,7 +18,11 @@ from workbench.ui.app import AppOptions, WorkbenchApp
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = (120, 40)
-_PART_OF_MNIST = {"data.train_samples": 16384, "data.test_samples": 1024}
+_PART_OF_MNIST = {
+    "data.train_samples": 6144,
+    "data.test_samples": 1024,
+    "train.learning_rate": 0.05,
+}
 _WEB_FONT = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
 
 
@@ -30,7 +34,9 @@ def save(app: WorkbenchApp, name: str) -> None:
     (IMAGES / f"{name}.svg").write_text(svg, encoding="utf-8")
 
 
-async def run_to_the_end(app: WorkbenchApp, pilot: Pilot[None], picture: str = "") -> None:
+async def run_to_the_end(
+    app: WorkbenchApp, pilot: Pilot[None], picture: str = ""
+) -> None:
     """Start the experiment; take a picture in the middle if asked for."""
     await pilot.press("f5")
     run = app.board.runs[-1]
@@ -56,7 +62,7 @@ async def make_pictures() -> None:
         app.draft.set(_PART_OF_MNIST)
         await run_to_the_end(app, pilot, "run")
         save(app, "finished")
-        app.draft.set({"train.learning_rate": 0.05})
+        app.draft.set({"train.learning_rate": 0.1})
         await run_to_the_end(app, pilot)
         app.draft.set({"pipeline.schedule": "Interleaved"})
         await run_to_the_end(app, pilot)

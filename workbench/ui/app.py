@@ -20,6 +20,7 @@ from workbench.ui.app_options import AppOptions
 from workbench.ui.areas.area import Area
 from workbench.ui.areas.catalogue import AREAS, build_area
 from workbench.ui.content.frame import header_left, header_right, status_line
+from workbench.ui.harmless_filter import HarmlessFilter
 from workbench.ui.messages import ExperimentChanged, Said
 from workbench.ui.run_actions import RunActions
 from workbench.ui.run_board import RunBoard
@@ -86,8 +87,8 @@ class WorkbenchApp(RunActions):
         return VARIABLES
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Add the filter for plain characters when asked for."""
-        filters = super().get_line_filters()
+        """Keep the terminal safe, and use plain characters when asked to."""
+        filters = [*super().get_line_filters(), HarmlessFilter()]
         if not self.ascii_only:
             return filters
         # Only plain terminals need it.

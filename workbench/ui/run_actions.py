@@ -98,8 +98,7 @@ class RunActions(ExperimentActions):
             self.show_status()
             self.show_header()
             self.show_runs()
-            if not self.frozen:
-                self.area.refresh_run()
+            self._show_progress()
 
     def look_for_records(self) -> None:
         """Read which runs there are, without keeping the screen waiting."""
@@ -124,7 +123,11 @@ class RunActions(ExperimentActions):
             return
         self.records = found
         self.show_runs()
-        if not self.frozen:
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        # While the app closes, areas lose their parts before the timers end.
+        if not self.frozen and self.area.children:
             self.area.refresh_run()
 
     def show_runs(self) -> None:

@@ -18,10 +18,12 @@ from workbench.ui.content.pieces import (
     fit,
     line,
     plural,
+    wrapped,
 )
 from workbench.ui.content.plan_summary import time_parts
 
 _SHADES = " ░▒▓█"
+_SCALE = "░ up to 25 %, ▒ 50 %, ▓ 75 %, █ 100 % full, X too full"
 _LAYERS = 12
 
 
@@ -44,18 +46,18 @@ def measured_beside_modelled(plan: Plan, monitor: RunMonitor | None) -> list[Con
         line("modelled for the IPU   ", f"{microseconds(plan.ipu_step_us):>10}")
     )
     if monitor is None or not monitor.epochs:
-        text = "measured on this machine: no run of this preset yet, F5 starts one"
+        text = "measured on this machine: no run yet"
         return [*rows, line((text, MUTED)), line("")]
     last = monitor.epochs[-1]
     measured = last.host_step_ms * 1000
     rows.append(line("measured on this machine", f"{microseconds(measured):>9}"))
     if plan.ipu_step_us:
         ratio = measured / plan.ipu_step_us
-        text = f"this machine needs {ratio:.1f} times as long as the modelled IPU"
+        text = f"{ratio:.1f} times as long as the modelled IPU"
         rows.append(line((text, MUTED)))
     if abs(last.ipu_step_us - plan.ipu_step_us) > 0.005 * plan.ipu_step_us:
         modelled = microseconds(last.ipu_step_us)
-        text = f"that run had other fields: its modelled step is {modelled}"
+        text = f"its fields were others: modelled {modelled}"
         rows.append(line((text, WARN)))
     return [*rows, line("")]
 
@@ -128,16 +130,13 @@ def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
         parts: list[Part] = [_shade(cell) for cell in cells[begin : begin + across]]
         rows.append(line(*parts).simplify())
     middle = tiles[len(tiles) // 2]
-    rows.append(
-        line(
-            (f"fullest {byte_size(tiles[0])}, middle {byte_size(middle)} of ", MUTED),
-            (byte_size(capacity), MUTED),
-        )
+    text = (
+        f"fullest {byte_size(tiles[0])}, middle {byte_size(middle)}, "
+        f"room {byte_size(capacity)}; {_SCALE}"
     )
-    scale = "░ to 25 %  ▒ to 50 %  ▓ to 75 %  █ to 100 %  X over"
-    each = f"; a cell is {per_cell} tiles" if per_cell > 1 else ""
-    rows.append(line((f"{scale}{each}", MUTED)))
-    return rows
+    if per_cell > 1:
+        text += f"; a cell stands for {per_cell} tiles"
+    return [*rows, *(line((row, MUTED)) for row in wrapped(text, width))]
 
 
 def _shade(fraction: float) -> tuple[str, str]:

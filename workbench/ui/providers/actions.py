@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.markup import escape
 
 from workbench.ui.actions import ACTIONS, ActionSpec, Scope, all_keys
 
@@ -46,7 +47,7 @@ class WorkbenchCommands(Provider):
         for preset in self.workbench.presets:
             yield (
                 f"Preset {preset.name}",
-                preset.title,
+                escape(preset.title),
                 partial(self.workbench.choose_preset, preset.name),
             )
         for theme in sorted(self.workbench.available_themes):
