@@ -39,6 +39,11 @@ def plain_line(text: str) -> str:
     return plain_text(" ".join(text.splitlines()) if "\n" in text else text)
 
 
+def without_harmful(text: str) -> str:
+    """Return a text without the characters that `plain_text` replaces."""
+    return _HARMFUL.sub("", text)
+
+
 def is_plain(text: str) -> bool:
     """Tell whether a text can be shown as it is."""
     return _HARMFUL.search(text) is None

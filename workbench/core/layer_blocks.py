@@ -219,6 +219,12 @@ class _Expansion:
         if not is_plain(layer.name) or "\n" in layer.name:
             self.report(f"{where}.name", f"{layer.name!r} holds a control character")
             return
+        for key, value in layer.settings.items():
+            if not _is_plain_setting(value):
+                self.report(
+                    f"{where}.{key}",
+                    "must be a text, a number, true or false, or a list of those",
+                )
         if layer.name in self.where_of:
             first = self.where_of[layer.name]
             self.report(f"{where}.name", f"{layer.name!r} is also the name of {first}")
@@ -261,6 +267,15 @@ class _Expansion:
             f"for example with = {{ {value[1:]} = 64 }}",
         )
         return value
+
+
+def _is_plain_setting(value: object) -> bool:
+    """Tell whether a setting is data: Keras makes objects of a table's choice."""
+    if isinstance(value, list):
+        return all(map(_is_plain_setting, value))
+    if isinstance(value, str):
+        return is_plain(value)
+    return isinstance(value, bool | int | float)
 
 
 def _settings(entry: Table) -> dict[str, Any]:
