@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from workbench.core.run_context import RunControl
@@ -15,7 +15,7 @@ from workbench.core.run_context import RunControl
 
 @contextmanager
 def stop_on_interrupt(control: RunControl) -> Iterator[None]:
-    """Let ctrl+c, or a request to terminate, stop the run and keep its record."""
+    """Let ctrl+c, a request to end or a lost terminal stop the run and keep it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -26,11 +26,12 @@ def stop_on_interrupt(control: RunControl) -> Iterator[None]:
         control.stop.set()
         control.resume()
         # Not through Python's stream: it may be in the middle of a write just now.
-        os.write(sys.stderr.fileno(), b"\nstopping; once more leaves at once\n")
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), b"\nstopping; once more leaves at once\n")
 
     before = {
         number: signal.signal(number, interrupt)
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
         yield

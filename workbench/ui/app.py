@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -110,6 +112,9 @@ class WorkbenchApp(RunActions):
 
     def on_mount(self) -> None:
         """Choose colours and keys, then fill in what can wait for the first frame."""
+        if self.options.obeys_signals:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, self.leave)
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = self._chosen_theme()
@@ -283,9 +288,11 @@ def run_app(theme: str | None = None, ascii_only: bool = False) -> int:
     """Open the app in this terminal; what native libraries print goes to a file."""
     from workbench.core.locations import data_directory
     from workbench.ui.native_log import native_output_to
+    from workbench.ui.signals import survives_lost_terminal
 
-    options = AppOptions(theme=theme or "", ascii_only=ascii_only)
+    options = AppOptions(theme=theme or "", ascii_only=ascii_only, obeys_signals=True)
     with native_output_to(data_directory() / "app.log"):
         app = WorkbenchApp(options)
-        app.run()
+        with survives_lost_terminal(app.board):
+            app.run()
     return app.return_code or 0

@@ -28,3 +28,5 @@ class AppOptions:
     runner: Runner = real_runner
     clock: Callable[[], float] = time.time
     settings: Settings = field(default_factory=load_settings)
+    obeys_signals: bool = False
+    """Whether SIGTERM and SIGINT make it leave; they belong to the whole process."""

@@ -12,16 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from workbench.core.record_files import explained
+
 
 @contextmanager
 def native_output_to(path: Path) -> Iterator[None]:
     """Send descriptors 1 and 2 to a file; the app writes to duplicates meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     saved = {name: getattr(sys, name) for name in ("__stdout__", "__stderr__")}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     duplicates = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     screens = {
         name: open(duplicates[descriptor], "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         for name, descriptor in (("__stdout__", 1), ("__stderr__", 2))

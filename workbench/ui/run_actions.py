@@ -263,6 +263,7 @@ class RunActions(ExperimentActions):
 
     def _stop(self, run: LiveRun) -> None:
         run.control.stop.set()
+        run.control.resume()
         run.monitor.activity = "stopping"
         self.say("stopping at the next piece of work")
         self.show_status()
@@ -281,7 +282,11 @@ class RunActions(ExperimentActions):
             f"{active.monitor.preset} is running. Stop it, keep its record, leave?"
         )
         if await self.push_screen_wait(Confirm(question, "stop and leave", "stay")):
-            self.board.cancel_waiting()
-            self._leaving = True
-            if self.board.active is not None:
-                self._stop(active)
+            self.leave()
+
+    def leave(self) -> None:
+        """Leave as soon as the live run, if any, is stopped and its record kept."""
+        self.board.cancel_waiting()
+        self._leaving = True
+        if self.board.active is not None:
+            self._stop(self.board.active)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -39,6 +40,8 @@ class LiveRun:
     resume: str | None = None
     control: RunControl = field(default_factory=RunControl)
     clock: Callable[[], float] = time.time
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set when its thread has done all it will do; the record is complete then."""
     _arrived: deque[tuple[float, Event]] = field(default_factory=deque)
 
     @property
@@ -77,6 +80,8 @@ class LiveRun:
             # The run's boundary: whatever breaks ends the run and not the app.
             message = f"{type(error).__name__}: {error}"
             self.emit(RunEnded(RunStatus.FAILED, message))
+        finally:
+            self.ended.set()
 
 
 class RunBoard:
