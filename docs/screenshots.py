@@ -19,9 +19,9 @@ from workbench.ui.app import AppOptions, WorkbenchApp
 IMAGES = Path(__file__).parent / "images"
 SIZE = (120, 40)
 _PART_OF_MNIST = {
-    "data.train_samples": 6144,
+    "data.train_samples": 12288,
     "data.test_samples": 1024,
-    "train.learning_rate": 0.05,
+    "train.learning_rate": 0.02,
 }
 _WEB_FONT = re.compile(r"@font-face\s*\{.*?\}", re.DOTALL)
 
@@ -62,7 +62,7 @@ async def make_pictures() -> None:
         app.draft.set(_PART_OF_MNIST)
         await run_to_the_end(app, pilot, "run")
         save(app, "finished")
-        app.draft.set({"train.learning_rate": 0.1})
+        app.draft.set({"train.learning_rate": 0.05})
         await run_to_the_end(app, pilot)
         app.draft.set({"pipeline.schedule": "Interleaved"})
         await run_to_the_end(app, pilot)

@@ -20,6 +20,14 @@ MakeApp = Callable[..., WorkbenchApp]
 Until = Callable[[Pilot[None], Callable[[], object]], Awaitable[None]]
 
 
+async def run_to_the_end(pilot: Pilot[None], app: WorkbenchApp) -> None:
+    """Start the experiment and wait until its end is on the screen."""
+    await pilot.press("f5")
+    await app.workers.wait_for_complete()
+    app.refresh_runs()
+    await pilot.pause()
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Keep everything that the app writes in a directory of the test."""

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.ui.conftest import MakeApp
+from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import screen_text
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets.chart import ChartView
 
 
-async def compare_both(pilot: Pilot[None], app: WorkbenchApp) -> None:
+async def compare_both(pilot: Pilot[None], app: WorkbenchApp, until: Until) -> None:
     """Mark both runs and compare them."""
-    await app.workers.wait_for_complete()
+    await until(pilot, lambda: len(app.records) == 2)
     await pilot.press("tab", "space", "down", "space", "5")
     await pilot.pause()
 
@@ -30,11 +30,11 @@ async def test_nothing_marked_says_what_to_press(make_app: MakeApp) -> None:
 
 @pytest.mark.usefixtures("two_runs")
 async def test_only_the_differing_field_is_shown_beside_the_metrics(
-    make_app: MakeApp,
+    make_app: MakeApp, until: Until
 ) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await compare_both(pilot, app)
+        await compare_both(pilot, app, until)
         text = screen_text(app)
         assert "data.batch_size" in text
         assert "train.optimizer" not in text
@@ -48,11 +48,11 @@ async def test_only_the_differing_field_is_shown_beside_the_metrics(
 
 @pytest.mark.usefixtures("two_runs")
 async def test_tab_overlays_another_metric_and_b_shows_last_values(
-    make_app: MakeApp,
+    make_app: MakeApp, until: Until
 ) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await compare_both(pilot, app)
+        await compare_both(pilot, app, until)
         assert "loss, best" in screen_text(app)
         await pilot.press("tab", "b")
         await pilot.pause()
@@ -62,10 +62,12 @@ async def test_tab_overlays_another_metric_and_b_shows_last_values(
 
 
 @pytest.mark.usefixtures("two_runs")
-async def test_comparison_is_exported(make_app: MakeApp, tmp_path: Path) -> None:
+async def test_comparison_is_exported(
+    make_app: MakeApp, until: Until, tmp_path: Path
+) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await compare_both(pilot, app)
+        await compare_both(pilot, app, until)
         await pilot.press("e")
         await pilot.pause()
         await pilot.press("enter")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.command import CommandPalette
 
-from tests.ui.conftest import MakeApp
+from tests.ui.conftest import MakeApp, run_to_the_end
 from tests.ui.screen_text import screen_text
 from workbench.core.settings import load_settings
 from workbench.ui.actions import (
@@ -112,9 +112,7 @@ async def test_theme_changes_and_is_remembered(make_app: MakeApp, home: Path) ->
 async def test_other_themes_draw_every_area(make_app: MakeApp, theme: str) -> None:
     app = make_app(theme=theme)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f5")
-        await app.workers.wait_for_complete()
-        app.refresh_runs()
+        await run_to_the_end(pilot, app)
         await pilot.press("3", "6", "4")
         await pilot.pause()
         assert app.theme == theme
@@ -127,10 +125,7 @@ async def test_no_color_keeps_signs_and_words(
     monkeypatch.setenv("NO_COLOR", "1")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f5")
-        await app.workers.wait_for_complete()
-        app.refresh_runs()
-        await pilot.pause()
+        await run_to_the_end(pilot, app)
         assert app.no_color
         assert "✓ finished" in screen_text(app)
 
@@ -138,9 +133,7 @@ async def test_no_color_keeps_signs_and_words(
 async def test_ascii_draws_plain_characters_only(make_app: MakeApp) -> None:
     app = make_app(ascii_only=True)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f5")
-        await app.workers.wait_for_complete()
-        app.refresh_runs()
+        await run_to_the_end(pilot, app)
         for area in "1234567":
             await pilot.press(area)
             await pilot.pause()

@@ -5,17 +5,19 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.ui.conftest import MakeApp
+from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import screen_text
 from tests.ui.scripted_runs import record_run
 from workbench.core.script_export import export_script
 
 
-async def test_report_puts_the_plan_beside_what_was_measured(make_app: MakeApp) -> None:
+async def test_report_puts_the_plan_beside_what_was_measured(
+    make_app: MakeApp, until: Until
+) -> None:
     record_run("mnist-ipu-pipelined")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.workers.wait_for_complete()
+        await until(pilot, lambda: app.records)
         await pilot.press("6")
         await pilot.pause()
         text = screen_text(app)

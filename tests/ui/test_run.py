@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.ui.conftest import MakeApp, Until
+from tests.ui.conftest import MakeApp, Until, run_to_the_end
 from tests.ui.screen_text import screen_text
 from tests.ui.scripted_runs import FailingRunner, ScriptedRunner, record_run
 from workbench.core.events import EpochEnded, RunStatus
@@ -15,10 +15,7 @@ async def test_run_to_the_end_shows_curves_epochs_and_verdict(
 ) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f5")
-        await app.workers.wait_for_complete()
-        app.refresh_runs()
-        await pilot.pause()
+        await run_to_the_end(pilot, app)
         text = screen_text(app)
         assert app.area_name == "run"
         assert app.board.runs[0].monitor.status is RunStatus.FINISHED
@@ -90,10 +87,7 @@ async def test_failing_run_shows_its_error_and_leaves_the_app_alive(
 ) -> None:
     app = make_app(FailingRunner())
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f5")
-        await app.workers.wait_for_complete()
-        app.refresh_runs()
-        await pilot.pause()
+        await run_to_the_end(pilot, app)
         assert "RuntimeError: the backend broke" in screen_text(app)
         await pilot.press("2")
         await pilot.pause()
@@ -103,10 +97,7 @@ async def test_failing_run_shows_its_error_and_leaves_the_app_alive(
 async def test_chart_keys_smooth_scale_and_read_values(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f5")
-        await app.workers.wait_for_complete()
-        app.refresh_runs()
-        await pilot.pause()
+        await run_to_the_end(pilot, app)
         chart = app.query_one("#chart-loss", ChartView)
         assert chart.has_focus
         await pilot.press("m", "y")
@@ -126,9 +117,7 @@ async def test_chart_keys_smooth_scale_and_read_values(make_app: MakeApp) -> Non
 async def test_one_chart_can_have_the_whole_area(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("f5")
-        await app.workers.wait_for_complete()
-        app.refresh_runs()
+        await run_to_the_end(pilot, app)
         await pilot.press("enter")
         await pilot.pause()
         assert not app.query_one("#chart-accuracy").display
@@ -149,25 +138,27 @@ async def test_frozen_view_lets_the_run_go_on(make_app: MakeApp) -> None:
         assert "frozen" in screen_text(app)
 
 
-async def test_recorded_run_is_opened_from_the_list(make_app: MakeApp) -> None:
+async def test_recorded_run_is_opened_from_the_list(
+    make_app: MakeApp, until: Until
+) -> None:
     record_run("mnist-dense", epochs=3)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.workers.wait_for_complete()
+        await until(pilot, lambda: app.records)
         await pilot.press("tab", "enter")
         await pilot.pause()
         assert app.area_name == "run"
         assert "after 3 epochs" in screen_text(app)
 
 
-async def test_stopped_run_is_resumed_and_a_finished_one_is_not(
-    make_app: MakeApp,
+async def test_stopped_run_is_resumed_from_the_list(
+    make_app: MakeApp, until: Until
 ) -> None:
     record_run("mnist-dense", status=RunStatus.STOPPED)
     runner = ScriptedRunner()
     app = make_app(runner)
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.workers.wait_for_complete()
+        await until(pilot, lambda: app.records)
         await pilot.press("tab", "r")
         await app.workers.wait_for_complete()
         app.refresh_runs()
@@ -183,7 +174,7 @@ async def test_run_followed_from_a_record_grows(
     record.append(EpochEnded(1, 0.5, 0.8, 1.0, 100.0, 1.0))
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.workers.wait_for_complete()
+        await until(pilot, lambda: app.records)
         await pilot.press("tab", "enter")
         await pilot.pause()
         assert "running" in screen_text(app)

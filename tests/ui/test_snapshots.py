@@ -68,11 +68,11 @@ async def test_finished_run(make_app: MakeApp, size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_comparison(
-    make_app: MakeApp, two_runs: list[StoredRun], size: tuple[int, int]
+    make_app: MakeApp, until: Until, two_runs: list[StoredRun], size: tuple[int, int]
 ) -> None:
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        await app.workers.wait_for_complete()
+        await until(pilot, lambda: len(app.records) == 2)
         app.marked[:] = [run.run_id for run in two_runs]
         await pilot.press("5")
         await settle(pilot, app)

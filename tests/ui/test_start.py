@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.ui.conftest import MakeApp
+from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import screen_text
 from tests.ui.scripted_runs import record_run
 from workbench.core.events import RunStatus
@@ -63,11 +63,13 @@ async def test_filter_narrows_both_lists_and_escape_clears_it(
         assert "mnist-cpu" in sidebar.presets.keys
 
 
-async def test_recorded_runs_are_listed_with_status_in_words(make_app: MakeApp) -> None:
+async def test_recorded_runs_are_listed_with_status_in_words(
+    make_app: MakeApp, until: Until
+) -> None:
     record_run("mnist-ipu-pipelined", status=RunStatus.STOPPED)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.workers.wait_for_complete()
+        await until(pilot, lambda: app.records)
         await pilot.pause()
         text = screen_text(app)
     assert "stopped" in text

@@ -109,9 +109,9 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_STAGES, "stage.layer_later", "right", "Layer to the next stage", "Move the layer one stage to the back", "move layer", "←→"),
     _a(_STAGES, "stage.cut_up", "left_square_bracket", "Cut up", "Move the nearest cut one layer up", "move cut", "[ ]"),
     _a(_STAGES, "stage.cut_down", "right_square_bracket", "Cut down", "Move the nearest cut one layer down"),
-    _a(_STAGES, "stage.lock", "l", "Lock the layer", "Balancing leaves a locked layer in its stage", "lock", "l"),
+    _a(_STAGES, "stage.lock", "l", "Lock the layer", "Balancing leaves a locked layer in its stage"),
     _a(_STAGES, "stage.balance", "b", "Balance", "Let the workbench find the fastest cuts", "balance", "b"),
-    _a(_STAGES, "stage.more", "n", "One stage more", "Cut the longest stage in two", "stages", "n N"),
+    _a(_STAGES, "stage.more", "n", "One stage more", "Cut the longest stage in two"),
     _a(_STAGES, "stage.fewer", "N", "One stage fewer", "Join the last two stages"),
     _a(_STAGES, "stage.schedules", "k", "Compare schedules", "Every schedule with its time, bubble and memory", "schedules", "k"),
     _a(_STAGES, "stage.recompute", "r", "Recomputation", "Next way to recompute activations"),
@@ -188,7 +188,7 @@ def footer_actions(*scopes: Scope) -> list[ActionSpec]:
         for spec in actions_in(Scope.APP)
         if spec.footer and not taken.intersection(spec.keys.split(","))
     ]
-    return (own[: FOOTER_KEYS - 3] + everywhere)[:FOOTER_KEYS]
+    return (own[: FOOTER_KEYS - 2] + everywhere)[:FOOTER_KEYS]
 
 
 def keys_shown(spec: ActionSpec, keymap: Mapping[str, str]) -> str:

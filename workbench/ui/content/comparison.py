@@ -102,11 +102,13 @@ def legend(comparison: Comparison, width: int) -> Content:
     room = max(12, width // max(1, len(comparison.runs)) - 4)
     for index, run in enumerate(comparison.runs):
         sign, style = sign_of(index)
-        words = [
-            f"{item.path.rpartition('.')[2]}={value_text(item.values[index])}"
+        differing = [
+            (item.path.rpartition(".")[2], value_text(item.values[index]))
             for item in comparison.fields
             if item.values[index] is not None and item.path != "experiment.name"
         ]
-        text = ", ".join(words[:3]) or run.run_id
+        text = ", ".join(f"{name}={value}" for name, value in differing) or run.run_id
+        if len(text) > room:
+            text = ", ".join(value for _, value in differing)
         parts += [(f"{sign} ", style), fit(text, min(room, len(text))), "   "]
     return line(*parts)

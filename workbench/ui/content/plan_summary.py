@@ -103,7 +103,10 @@ def plan_line(draft: Draft) -> Content:
     return line(
         (" modelled ", MUTED),
         f"{microseconds(plan.ipu_us_per_batch)} per batch",
-        (f" {difference}" if difference not in ("", "=") else "", WARN),
+        (
+            f" {difference}" if difference not in ("", "=") else "",
+            GOOD if plan.ipu_us_per_batch < old else WARN,
+        ),
         (f"   {count(plan.samples_per_second)} samples/s", MUTED),
         (f"   memory {share(fullest)}", MUTED),
         ("   no problems", GOOD) if not draft.problems else ("   warnings", WARN),
