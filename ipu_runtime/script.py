@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from ipu_runtime.environment import prepare_environment
 from ipu_runtime.install import install
 
 
@@ -19,7 +19,7 @@ def run_script(script: str, arguments: Sequence[str]) -> int:
         print(f"ipu_runtime: {script}: no such script", file=sys.stderr)
         return 2
     # TensorFlow's own start-up messages are not what the script has to say.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    prepare_environment()
     install()
     sys.argv = [script, *arguments]
     sys.path[0:1] = [str(file.resolve().parent)]

@@ -8,14 +8,28 @@ from pathlib import Path
 _APP = "ipu-workbench"
 
 
+class NoHomeError(Exception):
+    """The user has no directory of their own; the text says what to do."""
+
+
 def _base(xdg_variable: str, fallback: str) -> Path:
     home = os.environ.get("IPU_WORKBENCH_HOME")
     if home:
         return Path(os.path.expanduser(home)).absolute()
     xdg = os.environ.get(xdg_variable, "")
     # The XDG specification says that a relative path is to be ignored.
-    root = Path(xdg) if os.path.isabs(xdg) else Path.home() / fallback
+    root = Path(xdg) if os.path.isabs(xdg) else _home() / fallback
     return root / _APP
+
+
+def _home() -> Path:
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise NoHomeError(
+            "there is no home directory to keep files in: set HOME, or choose a "
+            "directory with IPU_WORKBENCH_HOME"
+        )
+    return Path(home)
 
 
 def data_directory() -> Path:

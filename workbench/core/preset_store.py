@@ -14,7 +14,7 @@ import presets
 from ipu_runtime.plan.field import nearest
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.toml_reading import TomlError, read_toml
-from workbench.core.locations import user_presets_directory
+from workbench.core.locations import NoHomeError, user_presets_directory
 from workbench.core.toml_text import to_toml
 
 DEFAULT_PRESET = "mnist-ipu-pipelined"
@@ -144,10 +144,15 @@ def _preset_files() -> Iterator[Path]:
         if name in packaged:
             yield packaged.pop(name)
     yield from (packaged[name] for name in sorted(packaged))
-    folder = user_presets_directory()
-    if folder.is_dir():
-        own = sorted(folder.glob("*.toml"))
-        yield from (path for path in own if _NAME.fullmatch(path.stem))
+    yield from (path for path in _own_files() if _NAME.fullmatch(path.stem))
+
+
+def _own_files() -> list[Path]:
+    try:
+        folder = user_presets_directory()
+    except NoHomeError:
+        return []
+    return sorted(folder.glob("*.toml")) if folder.is_dir() else []
 
 
 def _try_to_read(path: Path) -> Preset:

@@ -13,7 +13,7 @@ from ipu_runtime.plan.field import Field, Kind, nearest
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.toml_reading import TomlError, read_toml
 from workbench.core.field_values import parse_value, read_value
-from workbench.core.locations import settings_file
+from workbench.core.locations import NoHomeError, settings_file
 from workbench.core.record_files import replace_file
 
 SETTINGS_FIELDS: tuple[Field, ...] = (
@@ -48,10 +48,16 @@ def load_settings(
     path: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
     """Read the settings: environment, then file, then default."""
-    path = path or settings_file()
     environment = os.environ if environment is None else environment
     problems: list[Problem] = []
-    tables = _read_file(path, problems)
+    try:
+        path = path or settings_file()
+    except NoHomeError as error:
+        path = Path("settings.toml")
+        tables = {}
+        problems.append(_ignored("settings", str(error)))
+    else:
+        tables = _read_file(path, problems)
     keys = _read_keys(tables.pop("keys", {}), path, problems)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from workbench.core.locations import NoHomeError
 from workbench.core.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
 from workbench.core.record_files import RecordError
 from workbench.headless.diagnostics import UsageError, report_problems, say
@@ -40,7 +41,7 @@ def main(
 ) -> int:
     """Run a command, or the app when there is none; return the exit code."""
     try:
-        args = _parser(arguments).parse_args(arguments)
+        args = parser_for(arguments).parse_args(arguments)
         args.environment = environment
         if args.command is None:
             return _without_command(args, open_app)
@@ -52,17 +53,29 @@ def main(
     except PresetError as error:
         report_problems([error.as_problem()])
         return ExitCode.USAGE
-    except RecordError as error:
+    except (RecordError, NoHomeError) as error:
         say(str(error))
         return ExitCode.FAILED
     except KeyboardInterrupt:
         say("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has enough; nothing may be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has enough.
+        _discard_output()
         return ExitCode.DONE
+    except OSError as error:
+        _discard_output()
+        what = f"{error.filename}: " if error.filename else ""
+        say(f"{what}{error.strerror or error}")
+        return ExitCode.FAILED
     return code
+
+
+def _discard_output() -> None:
+    """Let what is still to be written at exit go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 class _ShowVersion(argparse.Action):
@@ -76,7 +89,8 @@ class _ShowVersion(argparse.Action):
         parser.exit()
 
 
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser that understands these arguments."""
     parser = argparse.ArgumentParser(
         prog="ipu-workbench",
         description="Experiments on an emulated Graphcore IPU. Without a command, "

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
+from ipu_runtime.environment import prepare_environment
 from workbench.ui.app import run_app
 
 if __name__ == "__main__":
-    # TensorFlow reads its log level when it is loaded.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    prepare_environment()
     sys.exit(run_app())

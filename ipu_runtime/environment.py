@@ -1,0 +1,15 @@
+"""What TensorFlow and Keras read from the environment when they are loaded."""
+
+from __future__ import annotations
+
+import os
+
+
+def prepare_environment() -> None:
+    """Set what must be set before TensorFlow and Keras are loaded.
+
+    Missing GPUs are no error here, and only TensorFlow can be the backend of Keras,
+    whatever the user has chosen for other programs.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ["KERAS_BACKEND"] = "tensorflow"

@@ -1,0 +1,188 @@
+"""Commands where the machine is not as it should be: locale, home, disk, pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from workbench.core.run_store import list_runs
+
+pytestmark = pytest.mark.slow
+
+COMMAND = [sys.executable, "-m", "workbench"]
+ROOT = str(Path(__file__).parent.parent.parent)
+LONG = ("mnist-cpu", "--set=data.train_samples=256", "--set=train.epochs=100000")
+
+
+def _run(
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    shell: str = "",
+    user: int | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, behind a shell's redirections if asked for."""
+    words = [*COMMAND, *arguments]
+    if shell:
+        words = ["bash", "-c", f'set -o pipefail; "$@" {shell}', "bash", *words]
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=300,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": ROOT, **(environment or {})},
+        user=user,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "xx_YY.nonsense", "LANG": "%%%"},
+    ],
+)
+def test_any_locale(environment: dict[str, str], tmp_path: Path) -> None:
+    environment = {**environment, "IPU_WORKBENCH_HOME": str(tmp_path)}
+    done = _run("plan", "mnist-ipu-pipelined", environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "step" in done.stdout
+
+
+def test_without_home_plans_work_and_records_are_refused_in_words() -> None:
+    environment = {"HOME": "relative"}
+    assert _run("plan", "mnist-dense", environment=environment).returncode == 0
+    assert _run("presets", "list", environment=environment).returncode == 0
+    for words in (["runs", "list"], ["run", "mnist-cpu"]):
+        done = _run(*words, environment=environment)
+        assert done.returncode == 1
+        assert done.stderr == (
+            "there is no home directory to keep files in: set HOME, or choose a "
+            "directory with IPU_WORKBENCH_HOME\n"
+        )
+
+
+def test_a_file_in_place_of_the_directory_for_records(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path / "file")}
+    assert _run("runs", "list", environment=home).returncode == 0
+    for words in (["run", "mnist-cpu"], ["sweep", "mnist-dense", "--grid=stages=2"]):
+        done = _run(*words, environment=home)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"cannot write {tmp_path / 'file'}")
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_somebody_without_name_home_and_permission(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    probe = [sys.executable, "-c", "import workbench"]
+    environment = {"PYTHONPATH": ROOT, "PATH": os.environ["PATH"]}
+    try:
+        subprocess.run(
+            probe, user=54321, env=environment, capture_output=True, check=True
+        )
+    except (PermissionError, subprocess.CalledProcessError):
+        pytest.skip("others cannot read this checkout")
+    done = _run("run", "mnist-cpu", user=54321)
+    assert done.returncode == 1
+    assert "there is no home directory" in done.stderr
+    home = {"IPU_WORKBENCH_HOME": str(closed)}
+    for words in (["run", "mnist-cpu"], ["runs", "list"], ["plan", "mnist-cpu"]):
+        done = _run(*words, environment=home, user=54321)
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (0 if words[0] == "plan" else 1), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("| head -1", 0, ""),
+        (">&-", 0, ""),
+        ("2>&- >&-", 0, ""),
+        ("> /dev/full", 1, "No space left on device\n"),
+    ],
+)
+def test_output_that_nobody_or_nothing_takes(
+    shell: str, code: int, said: str, tmp_path: Path
+) -> None:
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path)}
+    done = _run("presets", "list", environment=home, shell=shell)
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_files_that_cannot_be_written(tmp_path: Path) -> None:
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path)}
+    for name in ("/dev/full", str(tmp_path), str(tmp_path / "none" / "x.json")):
+        done = _run("plan", "mnist-dense", "--trace", name, environment=home)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"cannot write {name}: ")
+        assert done.stderr.count("\n") == 1
+
+
+def _start_long_run(home: Path, **options: object) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [*COMMAND, "run", *LONG, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "IPU_WORKBENCH_HOME": str(home), "KERAS_BACKEND": "jax"},
+        **options,  # type: ignore[call-overload]
+    )
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_stop_the_run_and_keep_its_record(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The wrong Keras backend in the environment must not matter either.
+    process = _start_long_run(tmp_path)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line)["event"] == "epoch_ended":
+            process.send_signal(number)
+            break
+    rest, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert json.loads(rest.splitlines()[-1])["status"] == "stopped"
+    assert "Traceback" not in said
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+    (run,) = list_runs()
+    assert run.status.value == "stopped"
+    assert run.series().epochs["loss"].ys
+
+
+def test_a_disk_that_fills_up_ends_the_run_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 20_000
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    process = _start_long_run(tmp_path, preexec_fn=small_files)
+    output, said = process.communicate(timeout=300)
+    assert process.returncode == 1
+    last = json.loads(output.splitlines()[-1])
+    assert last["event"] == "run_ended"
+    assert last["status"] == "failed"
+    assert "cannot write" in last["message"]
+    assert "Traceback" not in said
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+    (run,) = list_runs()
+    assert not run.live
