@@ -13,7 +13,8 @@ from ipu_runtime.engine.keras_reader import ReadModel
 from ipu_runtime.engine.loop_program import PredictLoop, TestLoop, TrainLoop
 from ipu_runtime.engine.micro_batch import MicroBatch
 from ipu_runtime.engine.pieces import PieceSize
-from ipu_runtime.engine.pipeline_loops import PipelineInference, PipelineTraining
+from ipu_runtime.engine.pipeline_inference import PipelineInference
+from ipu_runtime.engine.pipeline_loops import PipelineTraining
 from ipu_runtime.engine.pipeline_setup import Cut
 from ipu_runtime.engine.program import CollectedResults, Program
 from ipu_runtime.engine.results import Results
