@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 from ipu_runtime.plan.toml_reading import TomlError, read_toml
 
+_SMALLEST, _LARGEST = 1e-6, 1e15
+"""Numbers outside are mistakes, and would overflow or divide by nothing."""
+
 
 class IpuType(NamedTuple):
     """One generation of the chip."""
@@ -82,6 +85,10 @@ class OptimizerCost(NamedTuple):
     reductions: int = 0
 
 
+_DIVIDED_BY = (IpuType, System, Constant)
+"""Kinds whose numbers cannot be nothing."""
+
+
 @dataclass(frozen=True, eq=False)
 class HardwareTable:
     """All of hardware.toml; compared by identity, so that it can be a key."""
@@ -137,7 +144,7 @@ def load_table(path: str = "") -> HardwareTable:
     found = {}
     for name, entry in merged["systems"].items():
         kind = entry.get("ipu")
-        if kind not in ipus:
+        if kind not in list(ipus):
             raise HardwareFileError(
                 f"{path}: systems.{name}.ipu: {kind!r} is not one of {sorted(ipus)}"
             )
@@ -170,6 +177,10 @@ def _merge(base: dict[str, Any], added: dict[str, Any], path: str) -> dict[str, 
                 raise HardwareFileError(f"{path}: {section}.{name}: must be a table")
             # A new chip may state only what differs from the one it is like.
             like = entry.get("like", name)
+            if like not in list(merged[section]) and "like" in entry:
+                raise HardwareFileError(
+                    f"{path}: {section}.{name}.like: there is no {like!r}"
+                )
             known = merged[section].get(like, {})
             changes = {key: value for key, value in entry.items() if key != "like"}
             merged[section][name] = {**known, **changes}
@@ -192,13 +203,26 @@ def _make(kind: type, entry: Mapping[str, Any], where: str, path: str) -> Any:
     for key, value in entry.items():
         if key not in known:
             raise HardwareFileError(f"{path}: {where}.{key}: unknown entry")
-        if known[key] in ("int", "float") and (
-            isinstance(value, bool) or not isinstance(value, int | float) or value < 0
-        ):
+        wanted = _wanted(known[key], value, positive=kind in _DIVIDED_BY)
+        if wanted:
             raise HardwareFileError(
-                f"{path}: {where}.{key}: must be a number, not {value!r}"
+                f"{path}: {where}.{key}: must be {wanted}, not {value!r}"
             )
     try:
         return kind(**entry)
     except TypeError as error:
         raise HardwareFileError(f"{path}: {where}: {error}") from error
+
+
+def _wanted(annotation: str, value: Any, *, positive: bool) -> str:
+    """Return what the value should have been; empty if it is that."""
+    if annotation == "str":
+        return "" if isinstance(value, str) else "a text"
+    if annotation not in ("int", "float"):
+        return ""
+    whole = annotation == "int"
+    number = type(value) is int or (type(value) is float and not whole)
+    low = 0 if not positive else (1 if whole else _SMALLEST)
+    if number and low <= value <= _LARGEST:
+        return ""
+    return f"a {'whole ' if whole else ''}number from {low:g} to {_LARGEST:g}"

@@ -73,7 +73,8 @@ class SweepRecord:
 
     def results(self) -> list[PointResult]:
         """Return the points that are done."""
-        return read_results(self.directory)
+        paths = {axis.path for axis in self.definition.axes}
+        return [r for r in read_results(self.directory) if r.values.keys() == paths]
 
     def close(self) -> None:
         """Let others continue the sweep."""
@@ -101,15 +102,24 @@ def read_results(directory: Path) -> list[PointResult]:
             result = PointResult(
                 index=int(row["index"]),
                 values=dict(row["values"]),
-                metrics=dict(row["metrics"]),
+                metrics=_numbers(row["metrics"]),
                 problem=str(row["problem"]),
                 run_id=str(row["run_id"]),
                 stages=tuple(row["stages"]),
             )
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, AttributeError):
             continue
         results[result.index] = result
     return list(results.values())
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics, without any that is not a number."""
+    return {
+        name: value
+        for name, value in metrics.items()
+        if value is None or type(value) in (int, float)
+    }
 
 
 def _new_directory(preset: str, group: str) -> Path:

@@ -73,7 +73,7 @@ class _Reading:
             if name not in SECTIONS:
                 self._unknown(name, SECTIONS, "section")
         experiment = self._fields("experiment")
-        if not experiment["title"]:
+        if not experiment["title"] and "experiment.title" not in self.doubtful:
             hint = "one line that says what the experiment is"
             self.problems.append(Problem("experiment.title", "is missing", hint))
         for name in ("name", "title", "group"):

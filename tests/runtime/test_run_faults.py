@@ -1,0 +1,89 @@
+"""Runs that go wrong while they train: losses that explode, foreign checkpoints."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from workbench.core.checkpoint import Checkpoint, save
+from workbench.core.events import EpochEnded, Event, RunEnded, RunStatus
+from workbench.core.experiment_loading import load_experiment
+from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.run_context import RunControl
+from workbench.core.run_store import list_runs, open_run
+from workbench.core.runner import run_experiment
+from workbench.headless.main import main
+
+pytestmark = pytest.mark.slow
+
+SMALL = ("data.train_samples=256", "data.test_samples=64", "train.epochs=2")
+PRESETS = {"cpu": "mnist-cpu", "ipu_strategy": "mnist-dense"}
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+    return tmp_path
+
+
+def _spec(api: str, *changes: str) -> ExperimentSpec:
+    spec = load_experiment(PRESETS[api], [*SMALL, *changes]).spec
+    assert spec is not None
+    assert spec.execution.api == api
+    return spec
+
+
+def _run(spec: ExperimentSpec, **options: Any) -> tuple[RunStatus, list[Event]]:
+    events: list[Event] = []
+    return run_experiment(spec, RunControl(), events.append, **options), events
+
+
+@pytest.mark.parametrize("api", PRESETS)
+@pytest.mark.parametrize("choice", ["fail", "continue"])
+def test_a_loss_that_is_no_number(
+    api: str, choice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = ("train.learning_rate=1e30", "train.optimizer=sgd")
+    status, events = _run(_spec(api, *changes, f"train.on_nonfinite={choice}"))
+    (stored,) = list_runs()
+    ended = [event for event in stored.events() if isinstance(event, EpochEnded)]
+    assert isinstance(events[-1], RunEnded)
+    if choice == "fail":
+        assert status is stored.status is RunStatus.FAILED
+        assert "the loss is nan in epoch 1; try a smaller" in stored.message
+        assert len(ended) <= 1
+    else:
+        assert status is stored.status is RunStatus.FINISHED
+        assert [event.epoch for event in ended] == [1, 2]
+        assert all(math.isnan(event.loss) for event in ended)
+    for words in (["show", stored.run_id], ["list"]):
+        assert main(["runs", *words], {}, None) == 0  # type: ignore[arg-type]
+    assert "nan" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("api", PRESETS)
+def test_a_checkpoint_of_another_model_is_refused_in_words(api: str) -> None:
+    spec = _spec(api)
+    status, events = _run(spec)
+    assert status is RunStatus.FINISHED
+    (stored,) = list_runs()
+    path = stored.directory / "run.json"
+    description = json.loads(path.read_text())
+    path.write_text(json.dumps({**description, "status": "killed"}))
+    foreign = Checkpoint(1, (np.zeros((3, 3), np.float32),), (np.int64(1),))
+    for file in (stored.directory / "checkpoints").iterdir():
+        file.unlink()
+    save(stored.directory / "checkpoints", foreign)
+    status, events = _run(spec, resume=stored.run_id)
+    assert status is RunStatus.FAILED
+    assert isinstance(events[-1], RunEnded)
+    assert "do not fit the model: it holds 1 arrays" in events[-1].message
+    again = open_run(stored.run_id)
+    assert again.status is RunStatus.FAILED
+    # What was trained before the checkpoint's end is still in the record.
+    assert [e.epoch for e in again.events() if isinstance(e, EpochEnded)] == [1]
