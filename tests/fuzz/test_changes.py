@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -14,6 +15,9 @@ from ipu_runtime.poplar_flags import FLAGS, PoplarFlagsError, parse_flags
 from tests.fuzz.cases import cases, command, in_time
 from tests.fuzz.hostile import NASTY_SOURCES, numbers, sources, texts, values
 from workbench.core.overrides import FIELD_OF_PATH, variable_of_field
+from workbench.core.preset_store import PresetError, save_preset
+from workbench.core.record_files import RecordError
+from workbench.core.run_record import RunRecord
 from workbench.core.sweep_grid import count_points, parse_grid
 
 PRESET = "mnist-ipu-pipelined"
@@ -102,12 +106,18 @@ def test_any_number_of_stages_to_balance(stages: int, name: str) -> None:
 
 @cases
 @given(name=texts)
-def test_any_name(name: str) -> None:
+def test_any_name_stays_in_its_directory(home: Path, name: str) -> None:
     for words in (["plan"], ["runs", "show"], ["export"], ["presets", "show"]):
         assert command(*words, "--", name).code
     command("runs", "compare", "--", name, "latest")
     command("sweep", PRESET, "--plan-only", "--grid=stages=2", f"--group={name}")
     command("sweep", f"--resume={name}")
+    with suppress(RecordError):
+        RunRecord.create({}, PRESET, group=name).close()
+    with suppress(PresetError):
+        save_preset(name, {}, overwrite=True)
+    assert {path.name for path in home.parent.iterdir()} <= {"home"}
+    assert {path.name for path in home.iterdir()} <= {"sweeps", "runs", "presets"}
 
 
 _flags = st.builds(

@@ -38,6 +38,7 @@ _HOLDS: dict[str, tuple[type, ...]] = {
     "dict[str, Any]": (dict,),
 }
 """What JSON may hold for a field, by the field's type."""
+_MOST = 2**63
 _NAMES = {event_type: name for name, event_type in _TYPES.items()}
 
 
@@ -68,6 +69,8 @@ def event_from_json(row: Mapping[str, Any]) -> Event | None:
         if value is None and item.type == "float":
             value = math.nan
         if not isinstance(value, _HOLDS[str(item.type)]) or isinstance(value, bool):
+            return None
+        if item.type == "int" and not 0 <= value < _MOST:
             return None
         if "float" in str(item.type) and isinstance(value, int):
             value = _as_float(value)

@@ -22,6 +22,7 @@ from workbench.core.quantities import duration
 from workbench.core.series import SeriesBuilder
 
 LIVE = (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.PAUSED)
+_DEFAULT_EPOCHS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class RunMonitor:
     ) -> RunMonitor:
         """Return the monitor of a recorded run."""
         train = tables.get("train")
-        epochs = train.get("epochs", 3) if isinstance(train, Mapping) else 3
-        monitor = cls(preset, epochs)
+        epochs = train.get("epochs") if isinstance(train, Mapping) else None
+        monitor = cls(preset, epochs if type(epochs) is int else _DEFAULT_EPOCHS)
         for event in events:
             monitor.add(event, 0.0)
         return monitor
@@ -79,7 +80,8 @@ class RunMonitor:
         if self.progress is None or not self.epochs_planned:
             return 0.0
         step_share = self.progress.step / max(1, self.progress.steps)
-        return min(1.0, (self.progress.epoch - 1 + step_share) / self.epochs_planned)
+        share = (self.progress.epoch - 1 + step_share) / self.epochs_planned
+        return min(1.0, max(0.0, share))
 
     @property
     def seconds_left(self) -> float | None:

@@ -228,10 +228,11 @@ class RunActions(ExperimentActions):
         if spec is None:
             self.say(f"cannot evaluate: {problems[0]}", bad=True)
             return
-        if not any((stored.directory / "checkpoints").iterdir()):
+        if not any((stored.directory / "checkpoints").glob("*")):
             self.say("the run has left no checkpoint to evaluate", bad=True)
             return
-        done = int(stored.summary.get("epochs") or spec.train.epochs)
+        done = stored.summary.get("epochs")
+        done = done if type(done) is int and done > 0 else spec.train.epochs
         train = replace(spec.train, evaluate=True, epochs=done)
         await self.start_run(replace(spec, train=train), stored.preset, stored.run_id)
 
