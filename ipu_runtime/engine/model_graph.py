@@ -12,7 +12,7 @@ import keras
 from keras.src import tree
 from keras.src.models.functional import Functional, operation_fn
 
-from ipu_runtime.keras.extensions.options import LayerCall
+from ipu_runtime.engine.model_options import LayerCall
 
 
 class NotAGraphError(ValueError):

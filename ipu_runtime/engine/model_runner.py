@@ -17,6 +17,7 @@ from ipu_runtime.engine.device import Device
 from ipu_runtime.engine.epoch import Epoch, EpochOutcome
 from ipu_runtime.engine.feeds import Feed
 from ipu_runtime.engine.make_feed import make_feed
+from ipu_runtime.engine.model_options import ModelOptions
 from ipu_runtime.engine.profile import IpuProfile
 from ipu_runtime.engine.results import Logs
 from ipu_runtime.engine.session import (
@@ -27,7 +28,6 @@ from ipu_runtime.engine.session import (
     kept_of,
     open_session,
 )
-from ipu_runtime.keras.extensions.options import ModelOptions
 
 __all__ = ["drop_programs", "evaluate", "fit", "predict", "profile"]
 

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from ipu_runtime.engine.device import Device
 from ipu_runtime.engine.model_graph import Call, ModelGraph
-from ipu_runtime.keras.extensions.options import ModelOptions
-from ipu_runtime.ops.pipelining_ops import (
+from ipu_runtime.engine.model_options import ModelOptions
+from ipu_runtime.engine.pipeline_modes import (
     PipelineSchedule,
     RecomputationMode,
     resolve_recomputation,

@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.micro_batch import MicroBatch
+from ipu_runtime.engine.model_options import ReplicatedMetricReductionMethod
 from ipu_runtime.engine.tracing import traced
-from ipu_runtime.keras.extensions.options import ReplicatedMetricReductionMethod
 
 Logs = dict[str, Any]
 """Metric values by name: numbers, or lists of one per replica."""

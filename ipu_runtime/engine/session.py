@@ -19,6 +19,10 @@ from ipu_runtime.engine.epoch import Work
 from ipu_runtime.engine.feeds import Feed
 from ipu_runtime.engine.keras_reader import ReadModel, read_graph
 from ipu_runtime.engine.model_graph import model_graph, runs_as_written
+from ipu_runtime.engine.model_options import (
+    ModelOptions,
+    ReplicatedMetricReductionMethod,
+)
 from ipu_runtime.engine.pipeline_setup import (
     Cut,
     check_device,
@@ -28,10 +32,6 @@ from ipu_runtime.engine.pipeline_setup import (
 from ipu_runtime.engine.programs import Programs, Setting
 from ipu_runtime.engine.results import AveragedResults, Logs, reduce_results
 from ipu_runtime.engine.step_count import StepCount, count_steps
-from ipu_runtime.keras.extensions.options import (
-    ModelOptions,
-    ReplicatedMetricReductionMethod,
-)
 
 _KEPT = "_ipu_programs"
 

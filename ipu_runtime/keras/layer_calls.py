@@ -14,6 +14,7 @@ from ipu_runtime.engine.model_graph import (
     network_of,
     runs_as_written,
 )
+from ipu_runtime.engine.model_options import LayerCall
 from ipu_runtime.keras.assignments import (
     Assignment,
     FunctionalLayerPipelineStageAssignment,
@@ -23,7 +24,6 @@ from ipu_runtime.keras.assignments import (
     SequentialLayerPipelineStageAssignment,
     SequentialNestedModelPipelineStageAssignment,
 )
-from ipu_runtime.keras.extensions.options import LayerCall
 from ipu_runtime.keras.pipeline_stage import tagged_stage
 
 StageOfNode = Callable[[Any], int | None]

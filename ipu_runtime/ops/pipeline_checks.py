@@ -8,14 +8,14 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.device_state import current_state
-from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
-from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from ipu_runtime.ops.pipelining_ops import (
+from ipu_runtime.engine.pipeline_modes import (
     PipelineSchedule,
-    PipelineStageOptions,
     RecomputationMode,
     resolve_recomputation,
 )
+from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
+from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu_runtime.ops.pipelining_ops import PipelineStageOptions
 from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedules import overlap_length, recomputation_allowed
 

@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, IntEnum
 from importlib import import_module
 from typing import Any
 
-from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
+from ipu_runtime.engine.pipeline_modes import PipelineSchedule, RecomputationMode
 
-
-class PipelineSchedule(IntEnum):
-    """In which order the stages of a pipeline work."""
-
-    Grouped = 0
-    Interleaved = 1
-    Sequential = 2
-
-    @property
-    def kind(self) -> ScheduleKind:
-        """The same schedule as the plan names it."""
-        return ScheduleKind(self.name)
-
-
-class RecomputationMode(Enum):
-    """How activations are computed again when `allow_recompute` is set."""
-
-    Auto = 0
-    RecomputeThenBackpropagate = 1
-    RecomputeAndBackpropagateInterleaved = 2
-
-
-def resolve_recomputation(
-    allow_recompute: bool, mode: RecomputationMode | None, schedule: PipelineSchedule
-) -> Recomputation:
-    """Return what a pipeline really does; the device raises for the other pairs."""
-    if not allow_recompute:
-        return Recomputation.OFF
-    if mode is None or mode is RecomputationMode.Auto:
-        if schedule is PipelineSchedule.Sequential:
-            return Recomputation.WITH_BACKPROPAGATE
-        return Recomputation.THEN_BACKPROPAGATE
-    return Recomputation(mode.name)
+__all__ = ["PipelineSchedule", "PipelineStageOptions", "RecomputationMode"]
 
 
 class PipelineStageOptions:

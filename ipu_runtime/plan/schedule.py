@@ -46,6 +46,13 @@ class Recomputation(Enum):
     WITH_BACKPROPAGATE = "RecomputeAndBackpropagateInterleaved"
 
 
+def automatic_recomputation(kind: ScheduleKind) -> Recomputation:
+    """Return the mode that `Auto` stands for under a schedule."""
+    if kind is ScheduleKind.SEQUENTIAL:
+        return Recomputation.WITH_BACKPROPAGATE
+    return Recomputation.THEN_BACKPROPAGATE
+
+
 class Action(NamedTuple):
     """One task: a stage does something with a micro-batch."""
 

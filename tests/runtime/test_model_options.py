@@ -5,9 +5,9 @@ from __future__ import annotations
 import keras
 import pytest
 
+from ipu_runtime.engine.model_options import ReplicatedMetricReductionMethod
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.ipu_strategy import IPUStrategy
-from ipu_runtime.keras.extensions.options import ReplicatedMetricReductionMethod
 from ipu_runtime.keras.extensions.state import state_of
 
 pytestmark = pytest.mark.slow

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELD
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
-from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
+from ipu_runtime.plan.schedule import (
+    Recomputation,
+    ScheduleKind,
+    automatic_recomputation,
+)
 from workbench.core.experiment_spec import ExperimentSpec
 from workbench.core.locations import hardware_file
 from workbench.core.resolved_model import resolved
@@ -69,6 +73,4 @@ def _recomputation(spec: ExperimentSpec, schedule: ScheduleKind) -> Recomputatio
         return Recomputation.OFF
     if spec.pipeline.recomputation != "Auto":
         return Recomputation(spec.pipeline.recomputation)
-    if schedule is ScheduleKind.SEQUENTIAL:
-        return Recomputation.WITH_BACKPROPAGATE
-    return Recomputation.THEN_BACKPROPAGATE
+    return automatic_recomputation(schedule)

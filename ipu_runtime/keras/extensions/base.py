@@ -10,12 +10,12 @@ from typing import Any
 from ipu_runtime.emulated_device import device_for
 from ipu_runtime.engine import model_runner
 from ipu_runtime.engine.device import Device
-from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
-from ipu_runtime.keras.extensions import option_checks as checks
-from ipu_runtime.keras.extensions.options import (
+from ipu_runtime.engine.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
+from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_runtime.keras.extensions import option_checks as checks
 from ipu_runtime.keras.extensions.run_checks import check_runnable
 from ipu_runtime.keras.extensions.run_report import report_run
 from ipu_runtime.keras.extensions.saving import (

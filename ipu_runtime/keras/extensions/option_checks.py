@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ipu_runtime.keras.extensions.options import ReplicatedMetricReductionMethod
+from ipu_runtime.engine.model_options import ReplicatedMetricReductionMethod
 
 _SET_BY_KERAS = (
     "computational_stages",

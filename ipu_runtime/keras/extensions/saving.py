@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
-from ipu_runtime.keras.extensions.options import (
+from ipu_runtime.engine.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
+from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 
 ASSIGNMENT_KEY = "pipeline_stage_assignment"
 VALID_KEY = "pipeline_stage_assignment_valid"

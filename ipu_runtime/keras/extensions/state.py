@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ipu_runtime.engine.model_options import ModelOptions
 from ipu_runtime.keras.assignments import Assignment
-from ipu_runtime.keras.extensions.options import ModelOptions
 from ipu_runtime.reports.program_report import ProgramReport
 
 if TYPE_CHECKING:
