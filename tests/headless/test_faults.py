@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from workbench.core.run_context import RunControl
 from workbench.core.run_store import list_runs
+from workbench.headless.interruption import stop_on_interrupt
 
 pytestmark = pytest.mark.slow
 
@@ -186,3 +188,14 @@ def test_a_disk_that_fills_up_ends_the_run_in_words(
     monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
     (run,) = list_runs()
     assert not run.live
+
+
+def test_under_nohup_a_lost_terminal_changes_nothing() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    control = RunControl()
+    try:
+        with stop_on_interrupt(control):
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert not control.stop.is_set()

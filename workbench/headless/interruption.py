@@ -29,10 +29,11 @@ def stop_on_interrupt(control: RunControl) -> Iterator[None]:
         with suppress(OSError):
             os.write(sys.stderr.fileno(), b"\nstopping; once more leaves at once\n")
 
-    before = {
-        number: signal.signal(number, interrupt)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # Under nohup the run is meant to outlive the terminal.
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
