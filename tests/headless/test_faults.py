@@ -190,6 +190,17 @@ def test_a_disk_that_fills_up_ends_the_run_in_words(
     assert not run.live
 
 
+def test_own_defaults_of_keras_do_not_reach_the_experiment(tmp_path: Path) -> None:
+    (tmp_path / "keras.json").write_text(
+        '{"floatx": "float64", "image_data_format": "channels_first", "backend": "jax"}'
+    )
+    places = {"IPU_WORKBENCH_HOME": str(tmp_path), "KERAS_HOME": str(tmp_path)}
+    small = ("data.train_samples=128", "data.test_samples=32", "train.epochs=1")
+    changes = [f"--set={change}" for change in small]
+    done = _run("run", "mnist-cpu", *changes, "--quiet", environment=places)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_under_nohup_a_lost_terminal_changes_nothing() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     control = RunControl()

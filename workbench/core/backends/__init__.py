@@ -19,4 +19,14 @@ def backend_of(api: str) -> Backend:
     """Return the function that executes experiments of an interface."""
     # Late, because backends load TensorFlow.
     backend: Backend = importlib.import_module(BACKENDS[api]).train
+    _use_keras_defaults()
     return backend
+
+
+def _use_keras_defaults() -> None:
+    """Let nothing but the experiment decide: a user's keras.json may say otherwise."""
+    import keras
+
+    keras.config.set_floatx("float32")
+    keras.config.set_epsilon(1e-7)
+    keras.config.set_image_data_format("channels_last")
