@@ -42,8 +42,8 @@ class Covered:
 
 
 PARTIAL_NOTES = {
-    "ipu.ipu_strategy": "`run` executes one replica; TensorFlow itself keeps its "
-    "default strategy inside the scope",
+    "ipu.ipu_strategy": "every `run` starts all replicas from the first one's "
+    "variables; TensorFlow itself keeps its default strategy inside the scope",
     "ipu.distributed": "one process only; averaging over the replicas of one device",
     "ipu.horovod": "older name of ipu.distributed, one process only",
     "ipu.serving": "export_keras only; the asset stands for an executable",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.dataset_iterators import device_dataset_iterators
-from ipu_runtime.device_state import current_state
 from ipu_runtime.keras.extensions.creation import extending_models
+from ipu_runtime.replica_programs import ReplicaPrograms
+from ipu_runtime.replica_reductions import reduce_over_replicas, reducing
 from ipu_runtime.strategy_stack import strategy_entered
-
-logger = logging.getLogger("tensorflow")
 
 _FUNCTIONS = (
     tf.types.experimental.GenericFunction,
@@ -44,7 +42,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         self.cpu_device = cpu_device
         self.enable_dataset_iterators = enable_dataset_iterators
         self.enable_keras_extensions = enable_keras_extensions
-        self._warned = False
+        self._programs = ReplicaPrograms()
 
     @contextmanager
     def scope(self) -> Iterator[IPUStrategyV1]:
@@ -64,34 +62,32 @@ class IPUStrategyV1(tf.distribute.Strategy):
         kwargs: Mapping[str, Any] | None = None,
         options: Any = None,
     ) -> Any:
-        """Run a `tf.function` as one program, and return what it returns."""
+        """Run a `tf.function` as one program on all replicas of the device.
+
+        Returns what the first replica returns. Every call starts all replicas from
+        the variables as the host sees them.
+        """
         del options  # It tunes strategies with several hosts.
-        if tf.executing_eagerly() and not isinstance(fn, _FUNCTIONS):
-            raise ValueError(
-                "IPUStrategy.run(...) does not support eager execution: decorate "
-                f"{getattr(fn, '__name__', fn)!r} with tf.function."
-            )
+        if not isinstance(fn, _FUNCTIONS):
+            if tf.executing_eagerly():
+                raise ValueError(
+                    "IPUStrategy.run(...) does not support eager execution: decorate "
+                    f"{getattr(fn, '__name__', fn)!r} with tf.function."
+                )
+            fn = tf.function(fn)
         keywords = dict(kwargs or {})
-        self._warn_about_replicas()
-        with self.scope():
-            if isinstance(fn, tf.types.experimental.GenericFunction):
-                traced = fn.get_concrete_function(*args, **keywords)
-                _check_types(traced.inputs[: _explicit(traced)], "input")
-                _check_types(traced.outputs, "output")
+        if reducing():
             return fn(*args, **keywords)
+        with self.scope():
+            return self._programs.run(fn, args, keywords, self.ipu_device)
 
     def experimental_run_v2(self, *_: Any, **__: Any) -> None:
         """Raise: it was renamed to `run` long ago."""
         raise RuntimeError("experimental_run_v2 has been removed: use `run`.")
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
-        """Return the value unchanged: the host holds one value, already reduced."""
-        del axis  # There is one value, which has no axis of replicas.
-        if str(reduce_op).rpartition(".")[2].upper() not in ("SUM", "MEAN"):
-            raise ValueError(
-                f"Only SUM and MEAN are supported on the IPU, not {reduce_op!r}."
-            )
-        return value
+        """Reduce over replicas inside `run`; the host has one value, which it keeps."""
+        return reduce_over_replicas(reduce_op, value, axis)
 
     def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
         """Return the one local value as a tuple."""
@@ -112,27 +108,5 @@ class IPUStrategyV1(tf.distribute.Strategy):
         del local_replicas
         return 1
 
-    def _warn_about_replicas(self) -> None:
-        ipus = current_state().ipus(self.ipu_device)
-        if ipus > 1 and not self._warned:
-            self._warned = True
-            logger.warning(
-                "IPUStrategy.run executes one replica in the emulator: %d of the %d "
-                "IPUs of %s stay idle.",
-                ipus - 1,
-                ipus,
-                self.ipu_device,
-            )
-
 
 IPUStrategy = IPUStrategyV1
-
-
-def _explicit(traced: Any) -> int:
-    """Return how many inputs are arguments; the others are captured variables."""
-    return len(traced.inputs) - len(traced.captured_inputs)
-
-
-def _check_types(tensors: Sequence[Any], what: str) -> None:
-    if any(tensor.dtype == tf.float64 for tensor in tensors):
-        raise TypeError(f"Unsupported data type for {what}: float64")

@@ -94,10 +94,8 @@ def _loop(
 
 def _split_results(results: Any) -> tuple[list[Any], list[Any]]:
     """Return the tensors and the operations that a body returned, in this order."""
-    if results is None:
-        items: list[Any] = []
-    else:
-        items = list(results) if isinstance(results, (list, tuple)) else [results]
+    given = () if results is None else results
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
     is_operation = [isinstance(item, tf.Operation) for item in items]
     tensors = items[: is_operation.index(True)] if any(is_operation) else items
     operations = items[len(tensors) :]

@@ -7,12 +7,10 @@ already is the right value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
-from tensorflow.python.ops import cond_v2
 
 COLLECTIVE = "_ipu_collective"
 GROUP = "_ipu_replica_group"
@@ -81,19 +79,3 @@ def group_of(operation: Any, replicas: int) -> int:
             f"valid sizes divide {replicas}."
         )
     return group
-
-
-def has_collective(graph: Any) -> bool:
-    """Tell whether a traced program talks to its other replicas."""
-    return any(
-        collective_of(operation) in ("sum", "mean")
-        or any(has_collective(branch) for branch in branches_of(operation))
-        for operation in graph.get_operations()
-    )
-
-
-def branches_of(operation: Any) -> Sequence[Any]:
-    """Return the graphs of a condition's branches; nothing for other operations."""
-    if operation.type not in ("If", "StatelessIf"):
-        return ()
-    return cond_v2.get_func_graphs(operation)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import func_graph as func_graph_module
+from tensorflow.python.framework.auto_control_deps import AutomaticControlDependencies
 
-from ipu_runtime.engine.collectives import has_collective, mark_shared
+from ipu_runtime.engine.collectives import mark_shared
+from ipu_runtime.engine.inner_graphs import has_collective
 from ipu_runtime.engine.replication import ReplicaVariables, replicate
 
 Body = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
@@ -65,6 +68,9 @@ def build_loop(
                 f"over {multiple} mini-batches: {iterations} must be a multiple of "
                 f"{multiple}."
             )
+    around = _waiting.get()
+    if around is not None:
+        around.tell.extend(waiting.tell)
     variables = ReplicaVariables(count)
 
     def one_iteration(*flat: Any) -> list[Any]:
@@ -76,7 +82,6 @@ def build_loop(
 
     if count > 1:
         variables.create(traced)
-    around = _waiting.get()
     if broadcast_first and around is not None:
         around.broadcasts.extend(variables.broadcasts)
     at_once = broadcast_first and around is None
@@ -89,10 +94,11 @@ def build_loop(
             parallel_iterations=1,
         )
     flat = list(flat) if isinstance(flat, (list, tuple)) else [flat]
-    for tensor in flat:
-        mark_shared(tensor.op)
-        for source in tensor.op.inputs:
-            mark_shared(source.op)
+    if count > 1:
+        for tensor in flat:
+            mark_shared(tensor.op)
+            for source in tensor.op.inputs:
+                mark_shared(source.op)
     return DeviceLoop(_split(flat, count), tf.group(*flat), variables.broadcasts)
 
 
@@ -162,13 +168,28 @@ def require_multiple_of(count: int) -> None:
     waiting.multiples.append(count)
 
 
-def _trace(body: Body, carried: Sequence[Any]) -> tuple[Any, list[Any], _Trace]:
-    """Trace the body of one replica into a graph of its own."""
-    graph = func_graph_module.FuncGraph("ipu_program")
+@contextmanager
+def waiting_for_replicas() -> Iterator[list[Callable[[int], None]]]:
+    """Collect who wants to know the replicas of the program traced inside."""
     waiting = _Trace()
     token = _waiting.set(waiting)
     try:
-        with graph.as_default():
+        yield waiting.tell
+    finally:
+        _waiting.reset(token)
+
+
+def _trace(body: Body, carried: Sequence[Any]) -> tuple[Any, list[Any], _Trace]:
+    """Trace the body of one replica into a graph of its own."""
+    outside = tf.compat.v1.get_default_graph()
+    graph = func_graph_module.FuncGraph("ipu_program")
+    # Inside of a `tf.function` everything runs that a script has written down.
+    in_order = getattr(outside, "_add_control_dependencies", False)
+    order = AutomaticControlDependencies() if in_order else nullcontext()
+    waiting = _Trace()
+    token = _waiting.set(waiting)
+    try:
+        with graph.as_default(), order:
             for value in carried:
                 placeholder = tf.compat.v1.placeholder(value.dtype, value.shape)
                 graph.inputs.append(placeholder)
@@ -176,4 +197,8 @@ def _trace(body: Body, carried: Sequence[Any]) -> tuple[Any, list[Any], _Trace]:
             graph.outputs = [tf.identity(output) for output in outputs]
     finally:
         _waiting.reset(token)
-    return graph, [item for item in operations if item is not None], waiting
+    automatic = getattr(order, "ops_which_must_run", ())
+    must_run = {
+        item.name: item for item in (*operations, *automatic) if item is not None
+    }
+    return graph, list(must_run.values()), waiting

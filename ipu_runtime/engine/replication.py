@@ -9,13 +9,14 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops import handle_data_util
 
-from ipu_runtime.engine.collectives import (
-    SHARED,
-    branches_of,
-    collective_of,
-    group_of,
-    has_collective,
+from ipu_runtime.engine.collectives import SHARED, collective_of, group_of
+from ipu_runtime.engine.inner_graphs import (
+    BRANCHES,
+    LOOPS,
+    inner_graphs,
+    must_be_joined,
 )
+from ipu_runtime.engine.joint_copies import copy_call, copy_loop
 
 _READS = (
     "ReadVariableOp",
@@ -24,7 +25,7 @@ _READS = (
     "ResourceGather",
     "ResourceGatherNd",
 )
-_DRAWN_SEED = 7_368_787
+DRAWN_SEED = 7_368_787
 """Distance between the random seeds of neighbouring replicas."""
 _HIDDEN = ("_class",)
 """Attributes that name other operations of the original graph."""
@@ -38,6 +39,10 @@ class ReplicaVariables:
     copies: dict[str, list[Any]] = field(default_factory=dict)
     broadcasts: list[Any] = field(default_factory=list)
     """Operations that give every copy the value that the first replica has."""
+
+    def owns(self, handle: Any) -> bool:
+        """Whether a captured tensor is a variable that replicas may copy."""
+        return not hasattr(handle, "numpy") and handle.op.type == "VarHandleOp"
 
     def handle(self, handle: Any, replica: int) -> Any:
         """Return the variable of a replica; the first has the original."""
@@ -54,7 +59,7 @@ class ReplicaVariables:
         """Make the copies that a traced graph needs, before a loop refers to them."""
         written = written_handles(source)
         for outer, inner in source.captures:
-            if inner.name in written and outer.op.type == "VarHandleOp":
+            if inner.name in written and self.owns(outer):
                 self.handle(outer, 1)
 
     def _copy(self, handle: Any, replica: int) -> Any:
@@ -70,7 +75,7 @@ class ReplicaVariables:
         )
         value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
         if handle.op.name.endswith("seed_generator_state"):
-            value += tf.cast(tf.constant([replica * _DRAWN_SEED, 0]), dtype)
+            value += tf.cast(tf.constant([replica * DRAWN_SEED, 0]), dtype)
         self.broadcasts.append(tf.raw_ops.AssignVariableOp(resource=copy, value=value))
         return copy
 
@@ -166,7 +171,7 @@ class _Copier:
             for outer, inner in captures:
                 values[inner.name] = (
                     variables.handle(outer, replica)
-                    if inner.name in written and outer.op.type == "VarHandleOp"
+                    if inner.name in written and variables.owns(outer)
                     else outer
                 )
 
@@ -182,7 +187,7 @@ class _Copier:
             self.operations[operation.name] = []
             return
         kind = collective_of(operation)
-        if kind in _COLLECTIVES:
+        if kind in _COLLECTIVES and self._replicas > 1:
             inputs = [
                 self.tensor(operation.inputs[0], replica)
                 for replica in range(self._replicas)
@@ -196,8 +201,11 @@ class _Copier:
             copy = self._copy_for(operation, 0, [])
             self._store(operation, [copy.outputs] * self._replicas)
             self.operations[operation.name] = [copy]
-        elif branches := _talking_branches(operation):
-            self._copy_branches(operation, branches)
+        elif must_be_joined(operation, self._replicas):
+            if operation.type in BRANCHES:
+                self._copy_branches(operation, inner_graphs(operation))
+            else:
+                self._copy_together(operation)
         else:
             copies: list[Any] = []
             for replica in range(self._replicas):
@@ -227,7 +235,7 @@ class _Copier:
             key: value for key, value in node.attr.items() if key not in _HIDDEN
         }
         if replica and "seed2" in attributes and operation.op_def.is_stateful:
-            attributes["seed2"].i += replica * _DRAWN_SEED
+            attributes["seed2"].i += replica * DRAWN_SEED
         with tf.control_dependencies([*self._controls(operation, replica), *after]):
             copy = self._target.create_op(
                 operation.type,
@@ -265,6 +273,24 @@ class _Copier:
             return tf.raw_ops.QueueEnqueueV2(
                 handle=self.tensor(queue, 0), components=values
             )
+
+    def _copy_together(self, operation: Any) -> None:
+        """Copy a loop or a call as one for all replicas."""
+        every = range(self._replicas)
+        inputs = [
+            [self.tensor(tensor, replica) for tensor in operation.inputs]
+            for replica in every
+        ]
+
+        def copy_graph(graph: Any, values: Sequence[Sequence[Any]]) -> Copies:
+            return replicate(graph, values, self._variables, graph.control_outputs)
+
+        copy = copy_loop if operation.type in LOOPS else copy_call
+        controls = [item for r in every for item in self._controls(operation, r)]
+        with tf.control_dependencies(controls):
+            outputs, done = copy(operation, inputs, copy_graph)
+        self._store(operation, outputs)
+        self.operations[operation.name] = [done]
 
     def _copy_branches(self, operation: Any, graphs: Sequence[Any]) -> None:
         """Copy a condition as one for all replicas, because its branches talk."""
@@ -315,12 +341,6 @@ def written_handles(source: Any) -> set[str]:
         for tensor in operation.inputs
         if tensor.dtype == tf.resource
     }
-
-
-def _talking_branches(operation: Any) -> Sequence[Any]:
-    """Return the graphs of a condition that reduces over replicas, else nothing."""
-    graphs = branches_of(operation)
-    return graphs if any(has_collective(graph) for graph in graphs) else ()
 
 
 def _reduce(inputs: list[Any], operation: Any, replicas: int) -> list[Any]:

@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from ipu_runtime import loops
 from ipu_runtime.config import IPUConfig, reset_ipu_configuration
 from ipu_runtime.dataset_iterators import IPUOwnedIterator
 from ipu_runtime.distributed.popdist_strategy import PopDistStrategy
 from ipu_runtime.emulated_device import device_for, emulated_system
+from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
+from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_runtime.ipu_strategy import IPUStrategy, IPUStrategyV1
 from ipu_runtime.keras import PipelineStage
 
@@ -95,6 +98,131 @@ def test_a_training_loop_of_ones_own() -> None:
     # The error starts at -1, and each update leaves 1 - 0.01 * 2 * 3 of it.
     np.testing.assert_allclose(losses, [0.94**38, 0.94**78], rtol=1e-4)
     assert int(optimizer.iterations.numpy()) == 40
+
+
+def configure(ipus: int) -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+def trained_in_a_loop(
+    replicas: int, optimizer: str, compiled: bool
+) -> tuple[list[np.ndarray], np.ndarray, list[float]]:
+    """Train twice two updates; replicas get halves of what one replica gets."""
+    configure(replicas)
+    strategy, outfeed = IPUStrategy(), IPUOutfeedQueue()
+    keras.utils.set_random_seed(1)
+    rows = np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)
+    batch_size = 8 // replicas
+    with strategy.scope():
+        layers = [keras.layers.Dense(5, "tanh"), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((3,)), *layers])
+        update = keras.optimizers.get(optimizer)
+        data = tf.data.Dataset.from_tensor_slices(rows)
+        batches = iter(data.batch(batch_size, drop_remainder=True))
+
+        @tf.function
+        def step(iterator: IPUOwnedIterator) -> tf.Tensor:
+            x = next(iterator)
+            with tf.GradientTape() as tape:
+                wanted = tf.reduce_sum(x, axis=1, keepdims=True)
+                loss = tf.reduce_sum((model(x) - wanted) ** 2)
+            weights = model.trainable_variables
+            gradients = tape.gradient(loss, weights)
+            update.apply_gradients(zip(gradients, weights, strict=True))
+            return loss
+
+        @tf.function(jit_compile=compiled)
+        def train(iterator: IPUOwnedIterator) -> tf.Tensor:
+            total = tf.constant(0.0)
+            for _ in tf.range(2):
+                loss = step(iterator)
+                outfeed.enqueue(loss)
+                total += strategy.reduce("SUM", loss, axis=None)
+            return total
+
+        totals = [float(strategy.run(train, args=[batches])) for _ in range(2)]
+    return model.get_weights(), outfeed.dequeue().numpy(), totals
+
+
+@pytest.mark.parametrize(("optimizer", "compiled"), [("sgd", False), ("adam", True)])
+def test_replicas_sum_the_gradients_of_their_batches(
+    optimizer: str, compiled: bool
+) -> None:
+    weights, losses, totals = trained_in_a_loop(1, optimizer, compiled)
+    by_two, losses_by_replica, totals_of_two = trained_in_a_loop(2, optimizer, compiled)
+    for alone, together in zip(weights, by_two, strict=True):
+        np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-6)
+    assert losses.shape == (4,)
+    assert losses_by_replica.shape == (4, 2)
+    np.testing.assert_allclose(losses_by_replica.sum(axis=1), losses, rtol=1e-4)
+    np.testing.assert_allclose(totals_of_two, totals, rtol=1e-4)
+
+
+def test_replicas_take_turns_and_have_variables_of_their_own() -> None:
+    configure(2)
+    strategy, outfeed = IPUStrategy(), IPUOutfeedQueue()
+    with strategy.scope():
+        sums = tf.Variable(0.0)
+        iterator = iter(numbers(16))
+
+        @tf.function
+        def add(iterator: IPUOwnedIterator) -> tuple[tf.Tensor, tf.Tensor]:
+            for _ in tf.range(2):
+                sums.assign_add(tf.reduce_sum(next(iterator)))
+            outfeed.enqueue(sums.read_value())
+            context = tf.distribute.get_replica_context()
+            return sums, context.all_reduce("MEAN", sums.read_value())
+
+        first, mean = strategy.run(add, args=[iterator])
+    # Pairs 0+1, 4+5 and 2+3, 6+7: every second one is the other replica's.
+    assert outfeed.dequeue().numpy().tolist() == [[10.0, 18.0]]
+    assert float(first) == 10.0
+    assert float(mean) == 14.0
+    assert sums.numpy() == 10.0
+
+
+def test_device_loops_in_a_function_reduce_over_its_replicas() -> None:
+    configure(2)
+    strategy = IPUStrategy()
+    with strategy.scope():
+        weight = keras.Variable(0.0)
+        optimizer = keras.optimizers.SGD(1.0)
+        optimizer.build([weight])
+        infeed = IPUInfeedQueue(numbers(16))
+        _ = infeed.initializer
+
+        @tf.function(jit_compile=True)
+        def train() -> tf.Tensor:
+            def body(total: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
+                optimizer.apply_gradients([(tf.reduce_sum(x), weight)])
+                return total + tf.reduce_sum(x)
+
+            return loops.repeat(2, body, [0.0], infeed)
+
+        total = strategy.run(train)
+    assert float(total) == 1.0 + 9.0
+    assert float(weight.numpy()) == -sum(range(8))
+
+
+def test_run_inside_a_function_uses_all_replicas() -> None:
+    configure(2)
+    strategy = IPUStrategy()
+    with strategy.scope():
+        weight = tf.Variable(0.0)
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        iterator = iter(numbers(8))
+
+        def step(iterator: IPUOwnedIterator) -> tf.Tensor:
+            optimizer.apply_gradients([(tf.reduce_sum(next(iterator)), weight)])
+            return weight.read_value()
+
+        @tf.function
+        def outer() -> tf.Tensor:
+            return strategy.run(step, args=[iterator])
+
+        assert float(outer()) == -(0 + 1 + 2 + 3)
 
 
 def test_iterators_in_scope_are_for_the_device() -> None:
