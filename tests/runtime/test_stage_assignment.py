@@ -249,6 +249,49 @@ def test_subclassed_models_read_tags_when_built() -> None:
     assert [item.pipeline_stage for item in assignment] == [0, 1]
 
 
+class Skipping(Tagged):
+    skips = False
+
+    def call(self, x: Any) -> Any:
+        x = self.first(x)
+        return x if self.skips else self.second(x)
+
+
+@pytest.mark.filterwarnings("ignore:`build")
+def test_changed_calls_make_the_assignment_invalid() -> None:
+    x = np.ones((8, 3), np.float32)
+    model = Skipping()
+    model.compile("sgd", "mse", steps_per_execution=2)
+    model.predict(x, batch_size=4, verbose=0)
+    model.predict(x, batch_size=2, verbose=0)
+    model.skips = True
+    with pytest.raises(RuntimeError, match="are no longer valid"):
+        model.predict(x, batch_size=4, verbose=0)
+
+
+class WithoutSuper(keras.Model):
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+class WithArguments(keras.Model):
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+    def get_config(self) -> Any:
+        config = super().get_config()
+        config.pop("units", None)
+        return config
+
+
+def test_subclassed_models_that_cannot_be_loaded() -> None:
+    with pytest.raises(RuntimeError, match="super"):
+        WithoutSuper.from_config(WithoutSuper().get_config())
+    saved = WithArguments(3).get_config()
+    with pytest.raises(NotImplementedError, match="from_config"):
+        WithArguments.from_config(saved)
+
+
 GRAPH_SUMMARY = """\
 Model: "diamond"
 ________________________________________

@@ -16,6 +16,7 @@ from keras.src.models.model import functional_init_arguments
 from ipu_runtime.keras.extensions.base import BaseExtension
 from ipu_runtime.keras.extensions.functional_extension import FunctionalExtension
 from ipu_runtime.keras.extensions.model_extension import ModelExtension
+from ipu_runtime.keras.extensions.model_loading import subclass_loading
 from ipu_runtime.keras.extensions.saving import CONFIG_KEYS, options_to_config
 from ipu_runtime.keras.extensions.sequential_extension import SequentialExtension
 from ipu_runtime.keras.extensions.state import state_of
@@ -29,6 +30,7 @@ def extending_models() -> Iterator[None]:
     with ExitStack() as patches:
         patches.enter_context(_creation.applied())
         patches.enter_context(_sequential_loading.applied())
+        patches.enter_context(subclass_loading.applied())
         for cloning in _cloning:
             patches.enter_context(cloning.applied())
         yield

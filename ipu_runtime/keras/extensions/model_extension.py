@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.model_graph import traced_network
+from ipu_runtime.engine.model_graph import model_graph, traced_network
 from ipu_runtime.keras.assignments import Assignment
 from ipu_runtime.keras.extensions.base import BaseExtension
 from ipu_runtime.keras.extensions.saving import ASSIGNMENT_KEY
@@ -53,8 +53,21 @@ class ModelExtension(BaseExtension):
 
     def _trace_calls(self, x: Any, batch_size: int | None) -> None:
         state = state_of(self)
-        if state.network is None and self._may_be_pipelined():
+        if state.assignment is not None:
+            self._check_calls_as_assigned(_input_specs(x, batch_size))
+        elif state.network is None and self._may_be_pipelined():
             self._trace(_input_specs(x, batch_size))
+
+    def _check_calls_as_assigned(self, inputs: Any) -> None:
+        with plain_models():
+            now = traced_network(self, inputs)
+        if _calls(now) != _calls(state_of(self).network):
+            raise RuntimeError(
+                f"The pipeline stage assignments of {self.name} are no longer valid: "
+                "its layer calls have changed since they were assigned. Call "
+                "`reset_pipeline_stage_assignment`, build the model again and assign "
+                "its stages."
+            )
 
     def _may_be_pipelined(self) -> bool:
         if state_of(self).pending is not None:
@@ -79,6 +92,20 @@ class ModelExtension(BaseExtension):
 
     def _operations_of_calls(self) -> list[Any]:
         return list(state_of(self).network.operations)
+
+
+def _calls(network: Any) -> list[Any]:
+    """Return what is called with which values; operations are made anew each time."""
+    return [
+        (
+            id(call.operation)
+            if isinstance(call.operation, keras.Layer)
+            else type(call.operation),
+            call.inputs,
+            call.outputs,
+        )
+        for call in model_graph(network).calls
+    ]
 
 
 def _input_specs(x: Any, batch_size: int | None) -> Any:
