@@ -104,6 +104,7 @@ async def test_question_before_stopping(make_app: MakeApp, until: Until) -> None
         await pilot.press("f5")
         run = app.board.runs[0]
         await until(pilot, lambda: run.monitor.events_seen == 5)
+        app.area.refresh_area()
         await pilot.press("s")
         await pilot.pause()
         check_snapshot("stop-80x24", screen_text(app))

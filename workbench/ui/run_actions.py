@@ -126,8 +126,7 @@ class RunActions(ExperimentActions):
         self._show_progress()
 
     def _show_progress(self) -> None:
-        # While the app closes, areas lose their parts before the timers end.
-        if not self.frozen and self.area.children:
+        if not self.frozen:
             self.area.refresh_run()
 
     def show_runs(self) -> None:

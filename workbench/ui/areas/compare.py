@@ -41,7 +41,6 @@ class CompareArea(Area):
         yield ChartView(
             "loss",
             empty="the runs have no such curve",
-            ascii_only=self.workbench.ascii_only,
             id="compare-chart",
         )
 

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid, VerticalScroll
 from textual.widget import Widget
-from textual.widgets import Static
 
 from workbench.core.experiment_spec import Figure
 from workbench.core.quantities import microseconds
@@ -28,9 +27,9 @@ from workbench.ui.content.run_tables import (
     verdict_lines,
 )
 from workbench.ui.widgets.chart import ChartView, NamedCurve
+from workbench.ui.widgets.flow_text import FlowText
 
 _PANELS = ("#chart-loss", "#chart-accuracy", "#chart-step", "#epochs-panel")
-_CHARTS = ("loss", "accuracy", "step")
 _LOG_LOW, _LOG_TALL = 1, 4
 
 
@@ -45,39 +44,41 @@ class RunArea(Area):
         Binding("space", "mark_viewed", "Mark for comparison", show=False),
     ]
 
-    def compose(self) -> ComposeResult:
-        """Build the panels."""
-        plain = self.workbench.ascii_only
-        yield Static(id="run-progress")
-        yield Static(id="run-verdict")
-        with Grid(id="run-panels"):
-            yield ChartView(
-                "loss", empty="the loss grows here", ascii_only=plain, id="chart-loss"
-            )
-            yield ChartView(
-                "accuracy",
-                empty="the accuracy grows here",
-                ascii_only=plain,
-                id="chart-accuracy",
-            )
-            yield ChartView(
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        # Kept, because timers reach them even while the app closes.
+        self._progress = FlowText(id="run-progress")
+        self._verdict = FlowText(id="run-verdict")
+        self._epochs = FlowText(id="epochs")
+        self._log = FlowText(id="run-log")
+        self._charts = {
+            "loss": ChartView("loss", empty="the loss grows here", id="chart-loss"),
+            "accuracy": ChartView(
+                "accuracy", empty="the accuracy grows here", id="chart-accuracy"
+            ),
+            "step": ChartView(
                 "step",
                 log_y=True,
                 empty="measured and modelled step time grow here",
-                ascii_only=plain,
                 id="chart-step",
-            )
-            with VerticalScroll(id="epochs-panel", classes="panel", can_focus=True):
-                yield Static(id="epochs")
-        yield Static(id="run-log")
-
-    def on_mount(self) -> None:
-        """Begin with the loss."""
+            ),
+        }
         self._panel = 0
         self._maximised = False
         self._shown: tuple[int, int] | None = None
         self._waiting_charts: list[str] = []
-        self.query_one("#epochs-panel").border_title = "epochs"
+
+    def compose(self) -> ComposeResult:
+        """Build the panels."""
+        yield self._progress
+        yield self._verdict
+        with Grid(id="run-panels"):
+            yield from self._charts.values()
+            with VerticalScroll(
+                self._epochs, id="epochs-panel", classes="panel", can_focus=True
+            ) as panel:
+                panel.border_title = "epochs"
+        yield self._log
 
     def on_resize(self) -> None:
         """Small windows show one panel."""
@@ -135,11 +136,10 @@ class RunArea(Area):
         """Show what has come since."""
         workbench = self.workbench
         monitor = workbench.viewed_run
-        progress = self.query_one("#run-progress", Static)
         if monitor is None:
-            progress.update(empty_run())
+            self._progress.show(lambda width: empty_run())
             return
-        progress.update(progress_line(monitor, self.size.width))
+        self._progress.show(lambda width: progress_line(monitor, width))
         state = (id(monitor), monitor.events_seen)
         if state == self._shown and not self._waiting_charts:
             return
@@ -149,10 +149,10 @@ class RunArea(Area):
             self._shown = state
             self._show_texts(monitor, figures)
             waiting = self._waiting_charts
-            fresh = [name for name in _CHARTS if name not in waiting]
+            fresh = [name for name in self._charts if name not in waiting]
             self._waiting_charts = fresh + waiting
             if whole or not monitor.live:
-                for name in _CHARTS:
+                for name in self._charts:
                     self._show_chart(name, monitor, figures)
                 self._waiting_charts = []
                 return
@@ -160,19 +160,19 @@ class RunArea(Area):
         self._show_chart(self._waiting_charts.pop(), monitor, figures)
 
     def _show_texts(self, monitor: RunMonitor, figures: Sequence[Figure]) -> None:
-        verdict = self.query_one("#run-verdict", Static)
-        verdict.display = not monitor.live
-        verdict.update(verdict_lines(monitor, figures, self.size.width))
-        room = max(6, self.query_one("#epochs-panel").content_size.height)
-        self.query_one("#epochs", Static).update(epoch_table(monitor, figures, room))
-        tall = self.app.size.height >= 34
-        log = log_lines(monitor, _LOG_TALL if tall else _LOG_LOW)
-        self.query_one("#run-log", Static).update(log)
+        self._verdict.display = not monitor.live
+        if not monitor.live:
+            self._verdict.show(lambda width: verdict_lines(monitor, figures, width))
+        panel = self._epochs.parent
+        room = max(6, panel.content_size.height if isinstance(panel, Widget) else 0)
+        self._epochs.show(lambda width: epoch_table(monitor, figures, room))
+        most = _LOG_TALL if self.app.size.height >= 34 else _LOG_LOW
+        self._log.show(lambda width: log_lines(monitor, most))
 
     def _show_chart(
         self, name: str, monitor: RunMonitor, figures: Sequence[Figure]
     ) -> None:
-        chart = self.query_one(f"#chart-{name}", ChartView)
+        chart = self._charts[name]
         if not chart.display:
             return
         series = monitor.series.series()

@@ -59,12 +59,10 @@ class ChartView(Widget, can_focus=True):
         *,
         log_y: bool = False,
         empty: str = "",
-        ascii_only: bool = False,
         id: str | None = None,  # noqa: A002
     ) -> None:
         super().__init__(id=id, classes="panel")
         self._title, self._empty = title, empty
-        self._ascii = ascii_only
         self._curves: Sequence[NamedCurve] = ()
         self._references: tuple[float, ...] = ()
         self.smoothing = 0.0
@@ -147,7 +145,7 @@ class ChartView(Widget, can_focus=True):
             self._cursor_x,
             self.log_x,
             self.log_y,
-            self._ascii,
+            bool(getattr(self.app, "ascii_only", False)),
             self._theme_colour("secondary"),
         )
         return Text.from_ansi(draw(chart, width, height), no_wrap=True)
@@ -168,8 +166,12 @@ class ChartView(Widget, can_focus=True):
             f"log {axis}" for axis, on in (("y", self.log_y), ("x", self.log_x)) if on
         ]
         view += [f"zoom {2**self._zoom}x"] if self._zoom else []
-        self.border_title = "  ".join([self._title, " · ".join(newest)]).strip()
-        self.border_subtitle = self.reading or ", ".join(view)
+        title = "  ".join([self._title, " · ".join(newest)]).strip()
+        if title != self.border_title:
+            self.border_title = title
+        subtitle = self.reading or ", ".join(view)
+        if subtitle != (self.border_subtitle or ""):
+            self.border_subtitle = subtitle
 
     @property
     def reading(self) -> str:

@@ -24,9 +24,16 @@ class FlowText(Widget):
         self._built: tuple[int, Content] | None = None
 
     def show(self, builder: Builder) -> None:
-        """Show what another builder makes."""
+        """Show what another builder makes; the layout stays if the height does."""
+        before = self._built
         self._builder, self._built = builder, None
-        self.refresh(layout=True)
+        width = self.content_size.width
+        if before is None or before[0] != width:
+            self.refresh(layout=True)
+            return
+        now = self._content(width)
+        if not now.is_same(before[1]):
+            self.refresh(layout=_height(now) != _height(before[1]))
 
     def _content(self, width: int) -> Content:
         if self._built is None or self._built[0] != width:
@@ -35,9 +42,13 @@ class FlowText(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the lines that the text takes at a width."""
-        return self._content(width).plain.count("\n") + 1
+        return _height(self._content(width))
 
     def render(self) -> Content:
         """Return the text for the present width."""
         width = self.content_size.width
         return self._content(width) if width else Content()
+
+
+def _height(content: Content) -> int:
+    return content.plain.count("\n") + 1
