@@ -215,6 +215,15 @@ def test_data_that_cannot_be_trained_with(
         load_prepared(spec)
 
 
+def test_data_that_would_fill_the_memory_are_refused_unread(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = _data_file(home / "own.npz")
+    monkeypatch.setattr("workbench.core.dataset_facts.memory_bytes", lambda: 100_000)
+    with pytest.raises(DatasetError, match="more than this machine's memory"):
+        dataset_facts(name)
+
+
 def test_data_that_are_no_file_are_not_waited_for(home: Path) -> None:
     os.mkfifo(home / "pipe.npz")
     for name in (str(home / "pipe.npz"), str(home), "/dev/zero"):

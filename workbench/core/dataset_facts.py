@@ -74,10 +74,18 @@ def _facts_of_file(path: Path, stamp: int) -> DatasetFacts:
     try:
         with zipfile.ZipFile(path) as archive:
             shapes = {name: _shape_of(archive, name) for name in ARRAYS}
+            unpacked = sum(archive.getinfo(f"{name}.npy").file_size for name in ARRAYS)
     except UNREADABLE as error:
         raise DatasetError(
             str(path), f"{path} is not an .npz file of arrays"
         ) from error
+    if unpacked > memory_bytes():
+        # A small file can hold any amount of zeros.
+        raise DatasetError(
+            str(path),
+            f"{path} holds {unpacked / 2**30:,.1f} GiB, more than this machine's "
+            "memory",
+        )
     for part in ("train", "test"):
         samples, labels = shapes[f"x_{part}"], shapes[f"y_{part}"]
         if not samples or not labels or samples[0] != labels[0]:
@@ -91,6 +99,11 @@ def _facts_of_file(path: Path, stamp: int) -> DatasetFacts:
         problem = f"{path}: x_train {train} and x_test {test} have other sample shapes"
         raise DatasetError(str(path), problem)
     return DatasetFacts(train[0], test[0], train[1:], None)
+
+
+def memory_bytes() -> int:
+    """Return the memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _shape_of(archive: zipfile.ZipFile, name: str) -> tuple[int, ...]:

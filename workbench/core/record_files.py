@@ -24,8 +24,10 @@ _HINTS = {
     errno.EDQUOT: "the disk quota is used up: free some space",
     errno.EROFS: "the directory is read-only",
     errno.EACCES: "no permission to write there",
+    errno.EEXIST: "a file stands where a directory is needed",
+    errno.ENOTDIR: "a file stands where a directory is needed",
 }
-_ELSEWHERE = (errno.EROFS, errno.EACCES)
+_ELSEWHERE = (errno.EROFS, errno.EACCES, errno.EEXIST, errno.ENOTDIR)
 
 
 class RecordError(Exception):
