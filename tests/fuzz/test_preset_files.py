@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ def _plan(path: Path, content: bytes | str) -> None:
     command("plan", str(path))
     command("presets", "validate", str(path))
     command("presets", "show", str(path))
+    command("balance", str(path), "--stages=2")
+    script = path.with_suffix(".py")
+    if command("export", str(path), "--script", str(script)).code == 0:
+        ast.parse(script.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
