@@ -58,6 +58,9 @@ PARTIAL_NOTES = {
     "keras.ipu.optimizers.ALSOptimizerRMSProp": "float32 numerics",
     "keras.ipu.PipelineModel": "batch serialisation and layer replacement: no effect",
     "keras.ipu.SequentialPipelineModel": "as PipelineModel",
+    "--use_synthetic_data": "feeds and results of Keras models; callbacks see values",
+    "--synthetic_data_categories": "infeed and outfeed of Keras models",
+    "--synthetic_data_initializer": "whole numbers are 0 or 1 when drawn",
     "model.export_for_ipu_serving": "a SavedModel for the host; its asset stands for "
     "an executable",
     "model.set_infeed_queue_options": "stored; the host's feed needs no queue",
@@ -70,6 +73,12 @@ DEVICE_FIELDS = {
     "select_ipus": "devices by number",
     "device_connection.version": "chip of the emulated system",
     "compilation_poplar_options": "debug.allowOutOfMemory only",
+    "device_connection.type": "PRE_COMPILE: fit, evaluate and predict return zeros",
+    **dict.fromkeys(
+        (f"floating_point_behaviour.{name}" for name in ("inv", "div0", "oflo")),
+        "losses and metrics are checked after every execution, and predictions",
+    ),
+    "floating_point_behaviour.set_all": "as inv, div0 and oflo; no stochastic rounding",
 }
 """Fields that act outside of the plan."""
 
@@ -147,7 +156,10 @@ def _config() -> Iterator[Covered]:
 def _flags() -> Iterator[Covered]:
     for name, flag in FLAGS.items():
         standing = Standing.FULL if flag.effect else Standing.STORED
-        yield Covered("TF_POPLAR_FLAGS", f"--{name}", standing, flag.help)
+        note = PARTIAL_NOTES.get(f"--{name}", "")
+        if note:
+            standing = Standing.PARTIAL
+        yield Covered("TF_POPLAR_FLAGS", f"--{name}", standing, note or flag.help)
 
 
 def _covered(area: str, name: str, exists: bool = True) -> Covered:

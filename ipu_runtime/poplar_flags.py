@@ -39,9 +39,11 @@ FLAGS = {
     "help": _Flag(bool, False, "print this list", True),
     "use_ipu_model": _Flag(bool, False, "run on the software IPU Model", True),
     "ipu_model_tiles": _Flag(int, 0, "tiles of the IPU Model", True),
-    "use_synthetic_data": _Flag(bool, False, "results are zeros on the host", True),
+    "use_synthetic_data": _Flag(bool, False, "move no data; results are zeros", True),
     "synthetic_data_categories": _Flag(str, "", "what is synthetic, by commas", True),
-    "synthetic_data_initializer": _Flag(str, "", "random, uniform, normal or a number"),
+    "synthetic_data_initializer": _Flag(
+        str, "", "random, uniform, normal or a number", True
+    ),
     "executable_cache_path": _Flag(str, "", "directory of compiled programs", True),
     "log_cycle_count": _Flag(int, -1, "tile whose cycles are logged"),
     "max_compilation_threads": _Flag(int, -1, "threads that compile"),
@@ -71,6 +73,7 @@ class PoplarFlags:
     ipu_model_tiles: int = 0
     synthetic: frozenset[SyntheticDataCategory] = frozenset()
     """What is not moved between host and device."""
+    synthetic_data_initializer: str = ""
     executable_cache_path: str = ""
 
 
@@ -101,6 +104,7 @@ def parse_flags(text: str) -> PoplarFlags:
         use_ipu_model=bool(values["use_ipu_model"]),
         ipu_model_tiles=int(values["ipu_model_tiles"]),
         synthetic=_synthetic(values),
+        synthetic_data_initializer=str(values["synthetic_data_initializer"]),
         executable_cache_path=str(values["executable_cache_path"]),
     )
 

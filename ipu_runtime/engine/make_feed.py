@@ -14,6 +14,8 @@ from keras.src.trainers.data_adapters.data_adapter_utils import (
 )
 
 from ipu_runtime.engine.feeds import ArrayFeed, DatasetFeed, Feed
+from ipu_runtime.engine.synthetic_feed import SyntheticFeed
+from ipu_runtime.poplar_flags import SyntheticDataCategory, current_flags
 
 _DEFAULT_BATCH_SIZE = 32
 
@@ -29,6 +31,22 @@ def make_feed(
     infeed: Mapping[str, Any] | None = None,
 ) -> Feed:
     """Return the feed for the data; raises what the device's Keras raises."""
+    feed = _real_feed(x, y, sample_weight, batch_size, shuffle, class_weight, infeed)
+    flags = current_flags()
+    if SyntheticDataCategory.Infeed in flags.synthetic:
+        return SyntheticFeed(feed, flags.synthetic_data_initializer)
+    return feed
+
+
+def _real_feed(
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    batch_size: int | None,
+    shuffle: bool,
+    class_weight: Mapping[int, float] | None,
+    infeed: Mapping[str, Any] | None,
+) -> Feed:
     if isinstance(x, ArrayFeed):
         return x
     if isinstance(x, tf.data.Dataset):

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import keras
+
 from ipu_runtime.emulated_device import device_for
 from ipu_runtime.engine import model_runner
 from ipu_runtime.engine.device import Device
@@ -16,6 +18,7 @@ from ipu_runtime.engine.model_options import (
 )
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.keras.extensions import option_checks as checks
+from ipu_runtime.keras.extensions.precompiling import only_compiles, variables_kept
 from ipu_runtime.keras.extensions.run_checks import check_runnable
 from ipu_runtime.keras.extensions.run_report import report_run
 from ipu_runtime.keras.extensions.saving import (
@@ -25,6 +28,7 @@ from ipu_runtime.keras.extensions.saving import (
 from ipu_runtime.keras.extensions.stage_assignment import StageAssignment
 from ipu_runtime.keras.extensions.state import state_of
 from ipu_runtime.keras.extensions.synthetic_results import without_outfeed
+from ipu_runtime.keras.extensions.traps import callbacks_with_traps, check_finite
 from ipu_runtime.strategy_stack import host_iterators
 
 logger = logging.getLogger("tensorflow")
@@ -146,7 +150,7 @@ class BaseExtension(StageAssignment):
                 batch_size=batch_size,
                 epochs=epochs,
                 verbose=verbose,
-                callbacks=callbacks,
+                callbacks=callbacks_with_traps(callbacks, self._device().config),
                 validation_split=validation_split,
                 validation_data=validation_data,
                 shuffle=shuffle,
@@ -158,7 +162,7 @@ class BaseExtension(StageAssignment):
                 validation_batch_size=validation_batch_size,
                 validation_freq=validation_freq,
             )
-        return without_outfeed(results)
+        return without_outfeed(results, self._device().config)
 
     def evaluate(
         self,
@@ -186,10 +190,10 @@ class BaseExtension(StageAssignment):
                 verbose=verbose,
                 sample_weight=sample_weight,
                 steps=steps,
-                callbacks=callbacks,
+                callbacks=callbacks_with_traps(callbacks, self._device().config),
                 return_dict=return_dict,
             )
-        return without_outfeed(results)
+        return without_outfeed(results, self._device().config)
 
     def predict(
         self,
@@ -214,7 +218,10 @@ class BaseExtension(StageAssignment):
                 steps=steps,
                 callbacks=callbacks,
             )
-        return without_outfeed(results)
+        outputs = enumerate(keras.tree.flatten(results))
+        named = {f"output {index}": output for index, output in outputs}
+        check_finite(named, self._device().config)
+        return without_outfeed(results, self._device().config)
 
     def ipu_profile(self) -> Any:
         """Return the modelled step beside the measured one, after a run."""
@@ -284,6 +291,8 @@ class BaseExtension(StageAssignment):
             if strategy is not None:
                 entered.enter_context(strategy.scope())
             entered.enter_context(host_iterators())
+            if only_compiles(self._device().config):
+                entered.enter_context(variables_kept(self))
             yield
         report_run(self)
 

@@ -20,6 +20,7 @@ from ipu_runtime.keras.extensions.model_loading import subclass_loading
 from ipu_runtime.keras.extensions.saving import CONFIG_KEYS, options_to_config
 from ipu_runtime.keras.extensions.sequential_extension import SequentialExtension
 from ipu_runtime.keras.extensions.state import state_of
+from ipu_runtime.keras.optimizers.older import older_optimizers
 from ipu_runtime.keras.patching import Patch
 from ipu_runtime.strategy_stack import current_strategy, extensions_wanted
 
@@ -31,6 +32,7 @@ def extending_models() -> Iterator[None]:
         patches.enter_context(_creation.applied())
         patches.enter_context(_sequential_loading.applied())
         patches.enter_context(subclass_loading.applied())
+        patches.enter_context(older_optimizers.applied())
         for cloning in _cloning:
             patches.enter_context(cloning.applied())
         yield
