@@ -23,16 +23,16 @@ def experiment(preset: str, changes: Sequence[str] = ()) -> ExperimentSpec:
 
 
 def stock_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
-    """Return one epoch of plain Keras `fit` on the CPU, with Keras' own defaults."""
+    """Return plain Keras `fit` on the CPU, with Keras' own defaults."""
     from workbench.core.model_builder import build_keras_model, compile_arguments
 
     model = build_keras_model(spec)
     model.compile(**compile_arguments(spec))
-    return _epoch(model, spec, data, nullcontext)
+    return _fit(model, spec, data, nullcontext)
 
 
 def emulated_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
-    """Return one epoch of `fit` on the emulated device, with the preset's settings."""
+    """Return `fit` on the emulated device, with the preset's settings."""
     from ipu_runtime.config import config_from_fields
     from ipu_runtime.ipu_strategy import IPUStrategy
     from workbench.core.backends.ipu_strategy import compiled_model
@@ -45,10 +45,10 @@ def emulated_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
 
     with configured():
         model = compiled_model(spec)
-    return _epoch(model, spec, data, configured)
+    return _fit(model, spec, data, configured)
 
 
-def _epoch(
+def _fit(
     model: Any, spec: ExperimentSpec, data: PreparedData, scope: Callable[[], Any]
 ) -> Work:
     def fit() -> None:
@@ -57,7 +57,7 @@ def _epoch(
                 data.train.x,
                 data.train.y,
                 batch_size=spec.data.batch_size,
-                epochs=1,
+                epochs=spec.train.epochs,
                 verbose=0,
                 shuffle=False,
             )

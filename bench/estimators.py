@@ -1,0 +1,59 @@
+"""The estimators against the Keras path: same model, data and batch size."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.experiments import experiment
+from bench.figure import Figure
+from bench.side_by_side import of_samples
+from workbench.core.backends import backend_of
+from workbench.core.events import EpochEnded, Event
+from workbench.core.run_context import RunContext, RunControl
+
+AREA = "estimators, times the Keras path on the CPU"
+_SAMPLES = 1600
+_CASES = (
+    ("IPUEstimator", "cifar10-ipu-estimator"),
+    ("IPUPipelineEstimator", "cifar10-ipu-pipeline-estimator"),
+)
+
+
+def measure(quick: bool) -> Iterator[Figure]:
+    """Yield the step time of later epochs as a multiple of plain Keras'."""
+    rounds = 1 if quick else 3
+    for name, preset in _CASES:
+        ratios = [
+            _step_ms(preset, []) / _step_ms(preset, _ON_CPU) for _ in range(rounds)
+        ]
+        yield of_samples(AREA, name, ratios, "x", limit=1.1)
+
+
+_ON_CPU = [
+    "execution.api=cpu",
+    "pipeline.stages=[]",
+    "execution.gradient_accumulation=1",
+]
+
+
+def _step_ms(preset: str, changes: list[str]) -> float:
+    """Train three epochs and return the step time of those after the first."""
+    spec = experiment(
+        preset,
+        [
+            f"data.train_samples={_SAMPLES}",
+            "train.epochs=3",
+            "train.evaluate=false",
+            "execution.steps_per_execution=epoch",
+            *changes,
+        ],
+    )
+    events: list[Event] = []
+    with tempfile.TemporaryDirectory() as directory:
+        context = RunContext(events.append, RunControl(), Path(directory))
+        backend_of(spec.execution.api)(spec, context)
+    epochs = [event for event in events if isinstance(event, EpochEnded)]
+    return statistics.median(event.host_step_ms for event in epochs[1:])
