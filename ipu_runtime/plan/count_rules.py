@@ -18,6 +18,8 @@ from ipu_runtime.plan.schedules import overlap_length
 ACCUMULATION = "execution.gradient_accumulation"
 STEPS = "execution.steps_per_execution"
 _LARGEST_SEARCH = 1_000_000
+_MOST_MICRO_BATCHES = 10_000_000
+"""More would take gigabytes and minutes to model, and no program has them."""
 
 
 def check_ipus(request: PlanRequest, system_ipus: int) -> Iterator[Problem]:
@@ -72,6 +74,14 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
             "1 or more",
             suggestion=1,
         )
+    # Evaluation and prediction run one pipeline per execution.
+    field = ACCUMULATION if request.training else STEPS
+    count = micro_batches(request)
+    if too_many_micro_batches(request):
+        text = f"{count:,} micro-batches of one pipeline run are too many to model"
+        hint = f"at most {_MOST_MICRO_BATCHES:,}"
+        yield Problem(field, text, hint, suggestion=_MOST_MICRO_BATCHES)
+        return
     if pipeline is None or not pipeline.schedule.on_ipu:
         return
     stages = pipeline.stages
@@ -80,12 +90,6 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
     mapping = pipeline.device_mapping
     if len(mapping) != stages:
         mapping = tuple(range(stages))
-    # Evaluation and prediction run one pipeline per execution.
-    field, count = (
-        (ACCUMULATION, request.gradient_accumulation)
-        if request.training
-        else (STEPS, request.steps_per_execution)
-    )
     overlap = overlap_length(pipeline.schedule, mapping, request.training)
     name = f"{pipeline.schedule.value} with {stages} stages"
     if overlaps_io(request, pipeline):
@@ -105,6 +109,17 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
             f"try {_listed(choices)}",
             min(choices, key=lambda number: (abs(number - count), -number)),
         )
+
+
+def micro_batches(request: PlanRequest) -> int:
+    """Return the micro-batches of one pipeline run."""
+    training = request.training
+    return request.gradient_accumulation if training else request.steps_per_execution
+
+
+def too_many_micro_batches(request: PlanRequest) -> bool:
+    """Tell whether a pipeline run is too long to be modelled."""
+    return request.pipeline is not None and micro_batches(request) > _MOST_MICRO_BATCHES
 
 
 def overlaps_io(request: PlanRequest, pipeline: PipelineRequest) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ipu_runtime.plan.count_rules import too_many_micro_batches
 from ipu_runtime.plan.hardware import HardwareFileError, load_table
 from ipu_runtime.plan.layer_plans import plan_layers
 from ipu_runtime.plan.memory import MemoryPlan, plan_memory
@@ -90,6 +91,8 @@ def _can_be_planned(request: PlanRequest, problems: Sequence[Problem]) -> bool:
     if request.batch_size < 1 or request.gradient_accumulation < 1:
         return False
     if not request.model.stage_layers or replica_count(request) < 1:
+        return False
+    if too_many_micro_batches(request):
         return False
     return not any(
         problem.severity is Severity.ERROR and problem.where.startswith("pipeline")

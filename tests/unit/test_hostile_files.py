@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import ipu_runtime.plan.hardware as hardware
 from ipu_runtime.plain_text import is_plain, plain_line, plain_text
+from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.toml_reading import TomlError, read_toml
 from ipu_runtime.reports.program_page import program_page
 from workbench.core.checkpoint import load
@@ -21,7 +23,7 @@ from workbench.core.dataset import load_prepared
 from workbench.core.dataset_facts import DatasetError, dataset_facts
 from workbench.core.event_json import event_from_json, to_line
 from workbench.core.experiment_loading import load_experiment
-from workbench.core.planning import plan_experiment
+from workbench.core.planning import plan_experiment, plan_request
 from workbench.core.preset_store import PresetError, load_preset
 from workbench.core.record_files import RecordError, read_lines
 from workbench.core.report_html import report_page
@@ -287,3 +289,16 @@ def _code(script: str) -> str:
     assert isinstance(tree.body[0], ast.Expr)
     del tree.body[0]
     return ast.dump(tree)
+
+
+def test_counts_that_nobody_can_model_are_refused_at_once() -> None:
+    loaded = load_experiment(
+        "mnist-ipu-pipelined", ["execution.gradient_accumulation=1000000000000"]
+    )
+    assert loaded.spec is None
+    assert "1 to 100000" in loaded.problems[0].hint
+    spec = load_experiment("mnist-ipu-pipelined").spec
+    assert spec is not None
+    request = replace(plan_request(spec), gradient_accumulation=4 * 10**12)
+    problems = make_plan(request).problems
+    assert "too many to model" in problems[0].problem

@@ -64,13 +64,13 @@ def event_from_json(row: Mapping[str, Any]) -> Event | None:
     for item in dataclasses.fields(event_type):
         if item.name not in row:
             continue
-        value = row[item.name]
+        value: Any = row[item.name]
         # A number that JSON cannot hold was written as null.
         if value is None and item.type == "float":
             value = math.nan
         if not isinstance(value, _HOLDS[str(item.type)]) or isinstance(value, bool):
             return None
-        if item.type == "int" and not 0 <= value < _MOST:
+        if item.type == "int" and value not in range(_MOST):
             return None
         if "float" in str(item.type) and isinstance(value, int):
             value = _as_float(value)

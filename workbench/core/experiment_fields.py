@@ -184,6 +184,7 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "multiple of its overlap.",
         (_NUMERICS, _TIME, _MEMORY),
         minimum=1,
+        maximum=100_000,
     ),
     Field(
         "execution.accumulation_reduction",
