@@ -69,11 +69,13 @@ def test_any_grid(grids: list[str]) -> None:
 
 @cases
 @given(
-    stages=st.lists(_numbers, max_size=9) | st.permutations([0, 0, 0, 1, 1, 2, 3]),
+    stages=st.lists(_numbers, max_size=9)
+    | st.permutations([0, 0, 0, 1, 1, 2, 3])
+    | st.sampled_from([[0, 0, 0, 0, 1, 1, 1], [0, 1, 1, 2, 2, 3, 3]]),
     mapping=st.just([]) | st.lists(_numbers, max_size=5) | st.permutations([0, 1, 2]),
-    accumulation=_numbers,
-    steps=_numbers,
-    ipus=_numbers,
+    accumulation=_numbers | st.sampled_from([8, 24, 4096, 100_000]),
+    steps=_numbers | st.sampled_from([8, 24, 4096, 400_000]),
+    ipus=_numbers | st.sampled_from([2, 4]),
     schedule=st.sampled_from(["Grouped", "Interleaved", "Sequential"]),
 )
 def test_any_stages_devices_and_counts(

@@ -29,7 +29,7 @@ from workbench.core.record_files import RecordError, read_lines
 from workbench.core.report_html import report_page
 from workbench.core.run_record import RunRecord
 from workbench.core.run_store import open_run
-from workbench.core.script_export import export_script
+from workbench.core.script_export import ScriptError, export_script
 from workbench.core.sweep_grid import Axis
 from workbench.core.sweep_record import SweepDefinition, SweepRecord
 from workbench.core.validation import validate
@@ -145,6 +145,11 @@ def test_a_description_of_other_types_is_read() -> None:
     run = _run({**wrong, "status": ["running"], "spec": 1, "summary": "s"})
     assert (run.pid, run.preset, run.message, run.ended) == (0, "", "", None)
     assert (run.status.value, run.tables, run.summary) == ("failed", {}, {})
+
+
+def test_sections_that_are_no_tables_are_left_out() -> None:
+    run = _run({"spec": {"experiment": [1], "train": {"epochs": 2}}})
+    assert run.tables == {"train": {"epochs": 2}}
 
 
 def test_a_resumption_without_a_number_keeps_nothing_twice() -> None:
@@ -302,3 +307,11 @@ def test_counts_that_nobody_can_model_are_refused_at_once() -> None:
     request = replace(plan_request(spec), gradient_accumulation=4 * 10**12)
     problems = make_plan(request).problems
     assert "too many to model" in problems[0].problem
+
+
+def test_stages_that_do_not_suit_the_layers_make_no_script() -> None:
+    changes = ["pipeline.stages=0,0,1"]
+    spec = load_experiment("mnist-ipu-pipelined", changes).spec
+    assert spec is not None
+    with pytest.raises(ScriptError, match=r"pipeline\.stages"):
+        export_script(spec)

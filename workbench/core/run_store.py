@@ -145,7 +145,7 @@ def _read(directory: Path) -> StoredRun | None:
         created=_text(description, "created"),
         ended=_text(description, "ended") or None,
         pid=_whole(description.get("pid")),
-        tables=_table(description.get("spec")),
+        tables=_sections(description.get("spec")),
         summary=_table(description.get("summary")),
         description=description,
     )
@@ -165,6 +165,12 @@ def _text(description: Mapping[str, Any], name: str) -> str:
 
 def _whole(value: Any) -> int:
     return value if type(value) is int else 0
+
+
+def _sections(value: Any) -> Mapping[str, Any]:
+    """Return an experiment's tables, without what cannot be one."""
+    tables = _table(value).items()
+    return {name: table for name, table in tables if isinstance(table, dict)}
 
 
 def _table(value: Any) -> Mapping[str, Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.validation import check_request
 from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.planning import plan_request
 from workbench.core.script_export.estimator_script import estimator_script
 from workbench.core.script_export.keras_script import keras_script
 from workbench.core.script_export.parts import ScriptError
@@ -18,8 +21,18 @@ def export_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
         sequential: Write the model with the Sequential API, which assigns pipeline
             stages with `set_pipeline_stage_assignment`.
     """
+    if spec.pipeline.stages:
+        _check_stages(spec)
     if spec.execution.api in ("cpu", "ipu_strategy"):
         return keras_script(spec, sequential=sequential)
     if sequential:
         raise ScriptError("--sequential: an estimator's model is a function")
     return estimator_script(spec)
+
+
+def _check_stages(spec: ExperimentSpec) -> None:
+    """Refuse stages that do not suit the layers: there is no script for them."""
+    for problem in check_request(plan_request(spec)):
+        about_stages = problem.where.startswith("pipeline")
+        if about_stages and problem.severity is Severity.ERROR:
+            raise ScriptError(str(problem))
