@@ -88,7 +88,10 @@ import ipu_runtime
 ipu_runtime.install()
 ipu_runtime.install()
 from tensorflow.python import ipu
+assert ipu.ops.pipelining_ops.PipelineSchedule.Grouped == 0
+assert ipu.distributed.popdist_strategy.PopDistStrategy
 assert tf.keras.ipu is keras.ipu is tf_keras.ipu is ipu.keras
+assert keras.ipu.extensions and keras.ipu.layers and keras.ipu.optimizers
 assert tf.estimator.ModeKeys.TRAIN == "train"
 assert keras.Input(shape=5).shape == tf_keras.Input(shape=5).shape == (None, 5)
 try:
