@@ -42,8 +42,13 @@ $(STAMP): pyproject.toml constraints.txt
 bench: $(STAMP)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
 
-clean:
-	rm -rf $(VENV)
-
+# The pictures of the README, from real small runs.
 screenshots: $(STAMP)
 	$(BIN)/python docs/screenshots.py
+
+# The generated tables of README and docs.
+docs: $(STAMP)
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf $(VENV)
