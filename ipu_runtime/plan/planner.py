@@ -143,19 +143,23 @@ def _io_problems(replica: Replica, memory: MemoryPlan) -> list[Problem]:
     options = replica.options
     if not options.io_tiles:
         return []
-    room = options.io_tiles * options.ipu.tile_bytes * options.io_proportion
+    tile_room = options.ipu.tile_bytes * options.io_proportion
+    room = options.io_tiles * tile_room
     problems = []
     for item in memory.ipus:
-        if item.by_category["io"] > room:
-            needed = item.by_category["io"] / (room / options.io_tiles)
+        streams = item.by_category["io"]
+        if streams > room:
+            enough = streams < tile_room * options.ipu.tiles
+            needed = int(streams / tile_room) + 1 if enough else None
+            share = "a larger ipu.io_tiles.available_memory_proportion"
             problems.append(
                 Problem(
                     "ipu.io_tiles.num_io_tiles",
                     f"{options.io_tiles} tiles hold {room / 1e6:.1f} MB of streams, "
-                    f"IPU {item.ipu} has {item.by_category['io'] / 1e6:.1f} MB",
-                    f"at least {int(needed) + 1}",
+                    f"IPU {item.ipu} has {streams / 1e6:.1f} MB",
+                    f"at least {needed}" if needed else share,
                     Severity.WARNING,
-                    suggestion=int(needed) + 1,
+                    suggestion=needed,
                 )
             )
     return problems

@@ -315,3 +315,17 @@ def test_stages_that_do_not_suit_the_layers_make_no_script() -> None:
     assert spec is not None
     with pytest.raises(ScriptError, match=r"pipeline\.stages"):
         export_script(spec)
+
+
+@pytest.mark.parametrize("share", ["0", "1e-300"])
+def test_tiles_for_streams_without_any_room(share: str) -> None:
+    spec = load_experiment(
+        "mnist-ipu-pipelined",
+        [
+            "ipu.io_tiles.num_io_tiles=32",
+            f"ipu.io_tiles.available_memory_proportion={share}",
+        ],
+    ).spec
+    assert spec is not None
+    hints = [problem.hint for problem in plan_experiment(spec).problems]
+    assert "a larger ipu.io_tiles.available_memory_proportion" in hints
