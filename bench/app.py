@@ -81,7 +81,7 @@ async def _while_training() -> tuple[list[float], list[float]]:
         await _until(pilot, lambda: _training(app))
         probe = asyncio.create_task(_probe(gaps))
         while _training(app):
-            repaints.append(await _key_time(pilot))
+            repaints.append(await _key_time(app))
         probe.cancel()
     return gaps, repaints
 
@@ -103,9 +103,13 @@ async def _probe(gaps: list[float]) -> None:
         gaps.append((time.perf_counter() - began - _PROBE_S) * 1e3)
 
 
-async def _key_time(pilot: Any) -> float:
+async def _key_time(app: Any) -> float:
+    """Return the time from a key to the end of the repaint that follows it, in ms."""
+    repainted = asyncio.Event()
     began = time.perf_counter()
-    await pilot.press("m")
+    app.simulate_key("m")
+    app.call_after_refresh(repainted.set)
+    await repainted.wait()
     took = (time.perf_counter() - began) * 1e3
     await asyncio.sleep(0.2)
     return took
