@@ -52,6 +52,9 @@ def duration(seconds: float) -> str:
     """Return a time for people: 21 s, 3 min 05 s, 2 h 10 min."""
     if seconds < 99.5:
         return f"{seconds:.0f} s" if seconds >= 9.95 else f"{seconds:.1f} s"
+    if not math.isfinite(seconds):
+        # Damaged records and modelled devices of the user's own may hold anything.
+        return f"{seconds} s"
     whole = round(seconds)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60:02d} s"

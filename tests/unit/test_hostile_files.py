@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -18,6 +19,7 @@ from ipu_runtime.plain_text import is_plain, plain_line, plain_text
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.toml_reading import TomlError, read_toml
 from ipu_runtime.reports.program_page import program_page
+from ipu_runtime.reports.quantities import duration
 from workbench.core.checkpoint import load
 from workbench.core.dataset import load_prepared
 from workbench.core.dataset_facts import DatasetError, dataset_facts
@@ -150,6 +152,10 @@ def test_a_description_of_other_types_is_read() -> None:
 def test_sections_that_are_no_tables_are_left_out() -> None:
     run = _run({"spec": {"experiment": [1], "train": {"epochs": 2}}})
     assert run.tables == {"train": {"epochs": 2}}
+
+
+def test_times_that_are_no_numbers_are_shown() -> None:
+    assert [duration(value) for value in (math.inf, math.nan)] == ["inf s", "nan s"]
 
 
 def test_a_resumption_without_a_number_keeps_nothing_twice() -> None:
