@@ -1,0 +1,1 @@
+"""What the documents show, made by commands."""

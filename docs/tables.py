@@ -1,0 +1,171 @@
+"""The tables of README and docs, made from presets, plan, code and stored runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from presets import EXAMPLES
+from workbench.core.planning import plan_experiment
+from workbench.core.preset_store import load_preset
+from workbench.core.validation import validate
+
+MEASURED = Path(__file__).parent / "measured.json"
+
+
+def examples() -> str:
+    """The seed examples: the document's figures beside what a run here reached."""
+    stored = json.loads(MEASURED.read_text(encoding="utf-8"))
+    rows = [_example(name, stored["presets"].get(name)) for name in EXAMPLES]
+    machine = stored["machine"]
+    return _markdown(
+        (
+            "preset",
+            "document: accuracy",
+            "ours: accuracy",
+            "ours: test accuracy",
+            "document: per step",
+            "modelled, per batch",
+            "measured here, per step",
+        ),
+        rows,
+    ) + (
+        f"\n\nMeasured on {machine['processor']} with TensorFlow "
+        f"{machine['tensorflow']}; last epoch of each run."
+    )
+
+
+def _example(name: str, run: dict[str, Any] | None) -> list[str]:
+    spec, problems = validate(load_preset(name).tables)
+    assert spec is not None, problems
+    figures = spec.experiment.figures
+    printed = figures[-1] if figures else None
+    modelled = "-"
+    if spec.execution.api != "cpu":
+        modelled = _microseconds(plan_experiment(spec).ipu_us_per_batch)
+    return [
+        f"`{name}`",
+        _accuracy(printed.accuracy if printed else None),
+        _accuracy(run["accuracy"] if run else None),
+        _accuracy(run["test_accuracy"] if run else None),
+        _microseconds(printed.step_us if printed else None),
+        modelled,
+        f"{run['host_step_ms']:.2f} ms" if run else "-",
+    ]
+
+
+def calibration() -> str:
+    """The four figures of the Keras tutorial against the cost model."""
+    rows = [
+        _calibrated("one batch per execution", "mnist-ipu", 3000.0),
+        _calibrated("a whole epoch per execution", "mnist-ipu-faster", 224.0),
+        _calibrated("two replicas, per batch", "mnist-ipu-replicated", 135.0),
+    ]
+    compile_s = _plan("mnist-ipu-faster").compile_s
+    rows.append(
+        ["compilation", "about 43 s", f"{compile_s:.1f} s", _error(compile_s, 43.0)]
+    )
+    return _markdown(("figure", "tutorial prints", "modelled", "error"), rows)
+
+
+def _calibrated(what: str, preset: str, printed_us: float) -> list[str]:
+    modelled_us = _plan(preset).ipu_us_per_batch
+    return [
+        what,
+        _microseconds(printed_us),
+        _microseconds(modelled_us),
+        _error(modelled_us, printed_us),
+    ]
+
+
+def _plan(preset: str) -> Any:
+    spec, problems = validate(load_preset(preset).tables)
+    assert spec is not None, problems
+    return plan_experiment(spec)
+
+
+def commands() -> str:
+    """Every command and what the help says of it."""
+    told = subprocess.run(
+        (sys.executable, "-m", "workbench", "--help"),
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    ).stdout
+    rows = [line.split(maxsplit=1) for line in told.splitlines() if line[:4] == "    "]
+    return _markdown(
+        ("command", "does"),
+        [[f"`ipu-workbench {name}`", text] for name, text in rows],
+    )
+
+
+def coverage() -> str:
+    """What of the real API there is."""
+    from ipu_runtime.coverage import api_coverage
+
+    return _markdown(
+        ("area", "name", "standing", "note"),
+        [
+            [row.area, f"`{row.name}`", row.standing.value, row.note]
+            for row in api_coverage()
+        ],
+    )
+
+
+def modelled_config() -> str:
+    """Which fields of IPUConfig change modelled figures, and how."""
+    from ipu_runtime.plan.config_effects import MODELLED_CONFIG
+
+    return _markdown(
+        ("field", "what it changes in the plan"),
+        [[f"`{path}`", effect] for path, effect in MODELLED_CONFIG.items()],
+    )
+
+
+def layer_kinds() -> str:
+    """The layers that presets can use."""
+    from ipu_runtime.plan.shapes import LAYER_KINDS
+
+    return ", ".join(f"`{kind}`" for kind in sorted(LAYER_KINDS))
+
+
+def keys() -> str:
+    """Every key of the app, by where it applies."""
+    from workbench.ui.actions import ACTIONS
+
+    return _markdown(
+        ("where", "key", "does"),
+        [
+            [action.scope.value, f"`{action.keys}`", action.title]
+            for action in ACTIONS
+            if action.keys
+        ],
+    )
+
+
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+        for line in lines
+    )
+
+
+def _accuracy(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _microseconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value / 1000:.3g} ms" if value >= 1000 else f"{value:.0f} us"
+
+
+def _error(value: float, printed: float) -> str:
+    return f"{(value / printed - 1) * 100:+.1f} %"
