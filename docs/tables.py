@@ -31,12 +31,13 @@ def examples() -> str:
             "ours: test accuracy",
             "document: per step",
             "modelled, per batch",
-            "measured here, per step",
+            "measured here, per batch",
         ),
         rows,
     ) + (
         f"\n\nMeasured on {machine['processor']} with TensorFlow "
-        f"{machine['tensorflow']}; last epoch of each run."
+        f"{machine['tensorflow']}; last epoch of each run. Measured times vary with "
+        "what else the machine does; `make bench` compares side by side."
     )
 
 
@@ -45,9 +46,10 @@ def _example(name: str, run: dict[str, Any] | None) -> list[str]:
     assert spec is not None, problems
     figures = spec.experiment.figures
     printed = figures[-1] if figures else None
-    modelled = "-"
+    modelled, replicas = "-", 1
     if spec.execution.api != "cpu":
-        modelled = _microseconds(plan_experiment(spec).ipu_us_per_batch)
+        plan = plan_experiment(spec)
+        modelled, replicas = _microseconds(plan.ipu_us_per_batch), plan.replicas
     return [
         f"`{name}`",
         _accuracy(printed.accuracy if printed else None),
@@ -55,7 +57,7 @@ def _example(name: str, run: dict[str, Any] | None) -> list[str]:
         _accuracy(run["test_accuracy"] if run else None),
         _microseconds(printed.step_us if printed else None),
         modelled,
-        f"{run['host_step_ms']:.2f} ms" if run else "-",
+        f"{run['host_step_ms'] / replicas:.2f} ms" if run else "-",
     ]
 
 
