@@ -34,6 +34,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+    # Test workers name a size of their own, which would overrule a real terminal's.
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.delenv("LINES", raising=False)
     time.tzset()
     monkeypatch.chdir(tmp_path)
     yield tmp_path / "home"

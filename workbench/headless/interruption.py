@@ -25,9 +25,13 @@ def stop_on_interrupt(control: RunControl) -> Iterator[None]:
             raise KeyboardInterrupt
         control.stop.set()
         control.resume()
+        # On a terminal, below the progress bar.
+        below = b"\n" if sys.stderr.isatty() else b""
         # Not through Python's stream: it may be in the middle of a write just now.
         with suppress(OSError):
-            os.write(sys.stderr.fileno(), b"\nstopping; once more leaves at once\n")
+            os.write(
+                sys.stderr.fileno(), below + b"stopping; once more leaves at once\n"
+            )
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

@@ -162,7 +162,7 @@ class WorkbenchApp(RunActions):
     def _show_frame(self) -> None:
         self._tabs.show_areas(AREAS, self.area_name)
         self.show_header()
-        self._show_footer()
+        self.show_footer()
         self.show_status()
 
     def show_header(self) -> None:
@@ -173,14 +173,15 @@ class WorkbenchApp(RunActions):
         """Show the last message, or what the live run does."""
         self._status.show(*status_line(self, self._said))
 
-    def _show_footer(self) -> None:
+    def show_footer(self) -> None:
+        """Show the keys that do something here and now."""
         actions = footer_actions(*self.area.footer_scopes)
         self._footer.show_actions(actions, self.options.settings.keys)
 
     def on_descendant_focus(self) -> None:
         """Keys depend on what has the focus."""
         if self.area.is_mounted:
-            self._show_footer()
+            self.show_footer()
 
     @on(RowList.Highlighted, "#presets")
     def _preset_chosen(self, event: RowList.Highlighted) -> None:

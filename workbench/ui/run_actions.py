@@ -39,6 +39,7 @@ class RunActions(ExperimentActions):
     show_area: Callable[[str], Any]
     show_header: Callable[[], None]
     show_status: Callable[[], None]
+    show_footer: Callable[[], None]
 
     def __init__(self, preset: str = "") -> None:
         super().__init__(preset)
@@ -97,6 +98,7 @@ class RunActions(ExperimentActions):
         if arrived or before is not None:
             self.show_status()
             self.show_header()
+            self.show_footer()
             self.show_runs()
             self._show_progress()
 
