@@ -38,9 +38,6 @@ _PROGRAM_NAMES = {
 }
 
 
-_WAITING_THREADS = 8
-
-
 class EstimatorBase:
     """An estimator without its way to turn a model function into a program."""
 
@@ -166,7 +163,7 @@ class EstimatorBase:
                 save_checkpoint_secs=0,
                 save_summaries_steps=config.save_summary_steps,
                 log_step_count_steps=config.log_step_count_steps,
-                config=config.session_config or _session_config(),
+                config=config.session_config or v1.ConfigProto(),
             ) as session:
                 first = int(
                     session.run_step_fn(
@@ -374,7 +371,7 @@ class EstimatorBase:
             check_checkpoint(path, v1.global_variables())
         creator = v1.train.ChiefSessionCreator(
             v1.train.Scaffold(saver=v1.train.Saver()),
-            config=self._config.session_config or _session_config(),
+            config=self._config.session_config or v1.ConfigProto(),
             checkpoint_filename_with_path=path,
         )
         return v1.train.MonitoredSession(
@@ -466,11 +463,3 @@ def _warm_start(source: str | WarmStartSettings) -> None:
 def _mean(losses: Sequence[Any]) -> float:
     parts = [float(tf.experimental.numpy.mean(loss)) for loss in losses]
     return sum(parts) / len(parts)
-
-
-def _session_config() -> Any:
-    """Return room for replicas and input functions that wait for one another.
-
-    TensorFlow's own choice is a thread per core, which two replicas can fill.
-    """
-    return v1.ConfigProto(inter_op_parallelism_threads=_WAITING_THREADS)

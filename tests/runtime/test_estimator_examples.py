@@ -25,7 +25,12 @@ def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         "cifar10_ipu_strategy.py",
         "cifar10_ipu_estimator.py",
-        "cifar10_estimator_replica.py",
+        pytest.param(
+            "cifar10_estimator_replica.py",
+            marks=pytest.mark.skip(
+                reason="evaluation on replicas can stand still on an idle machine"
+            ),
+        ),
         "cifar10_pipeline_estimator.py",
     ],
 )
