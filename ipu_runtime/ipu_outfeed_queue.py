@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.collectives import mark_operation
+from ipu_runtime.engine.collectives import mark_operation, mark_shared
 from ipu_runtime.engine.device_loop import when_replicas_known
 from ipu_runtime.ipu_infeed_queue import checked_ordinal
 
@@ -157,12 +157,20 @@ class IPUOutfeedQueue:
         self._replicas = replicas
 
     def _drop_older(self) -> Any:
+        """Empty the queue: once for all replicas, who would else wait for a second."""
+
         def drop() -> Any:
             element = self._queue.dequeue()
             with tf.control_dependencies(tf.nest.flatten(element)):
                 return tf.constant(True)
 
-        return tf.cond(self._queue.size() > 0, drop, lambda: tf.constant(False))
+        graph = tf.compat.v1.get_default_graph()
+        before = set(graph.get_operations())
+        dropped = tf.cond(self._queue.size() > 0, drop, lambda: tf.constant(False))
+        for operation in graph.get_operations():
+            if operation not in before:
+                mark_shared(operation)
+        return dropped
 
     def _take_all(self) -> list[Any]:
         """Return the queue's elements, stacked, and leave it empty."""

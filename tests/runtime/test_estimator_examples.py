@@ -25,12 +25,7 @@ def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         "cifar10_ipu_strategy.py",
         "cifar10_ipu_estimator.py",
-        pytest.param(
-            "cifar10_estimator_replica.py",
-            marks=pytest.mark.skip(
-                reason="evaluation on replicas can stand still on an idle machine"
-            ),
-        ),
+        "cifar10_estimator_replica.py",
         "cifar10_pipeline_estimator.py",
     ],
 )

@@ -76,6 +76,19 @@ def test_an_outfeed_collects_over_runs_and_last_keeps_the_newest() -> None:
     assert newest == 50
 
 
+def test_the_last_of_two_replicas_never_waits_for_a_value_the_other_took() -> None:
+    queue = IPUOutfeedQueue(IPUOutfeedMode.LAST)
+
+    def build(infeed: IPUInfeedQueue) -> Any:
+        del infeed
+        return loops.repeat(
+            3000, lambda x: [x + 1.0, queue.enqueue(x)], [tf.constant(0.0)]
+        )
+
+    newest = _run(build, lambda _: queue.dequeue(), ipus=2)
+    assert newest.tolist() == [2999, 2999]
+
+
 def test_loops_carry_values_and_check_them() -> None:
     _configure(1)
     with tf.Graph().as_default(), scopes.ipu_scope("/device:IPU:0"):
