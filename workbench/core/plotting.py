@@ -42,11 +42,16 @@ class Chart:
     axis_colour: Colour = None
 
 
-def draw(chart: Chart, width: int, height: int) -> str:
-    """Return the chart as `height` lines of `width` cells with colour codes."""
-    # It costs 80 ms to load, which no command without a chart should pay.
+def load_plotext() -> Any:
+    """Load the drawing library: 80 ms, which no command without a chart should pay."""
     import plotext
 
+    return plotext
+
+
+def draw(chart: Chart, width: int, height: int) -> str:
+    """Return the chart as `height` lines of `width` cells with colour codes."""
+    plotext = load_plotext()
     plotext.clear_figure()
     plotext.limit_size(False, False)
     plotext.plot_size(width, height)

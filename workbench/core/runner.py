@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 import traceback
@@ -24,6 +23,7 @@ from workbench.core.events import (
     RunStatus,
 )
 from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.garbage import rarely_collected
 from workbench.core.record_files import RecordError
 from workbench.core.run_context import RunContext, RunControl
 from workbench.core.run_record import RunRecord
@@ -65,7 +65,8 @@ def run_experiment(
     run = _Run(spec, record, emit)
     run.send(RunStarted(record.run_id, preset, tables))
     context = RunContext(run.send, control, record.directory, first_epoch, checkpoint)
-    return run.execute(context)
+    with rarely_collected():
+        return run.execute(context)
 
 
 def _last_checkpoint(record: RunRecord) -> tuple[Path | None, int]:
@@ -113,8 +114,6 @@ class _Run:
         except Exception as error:
             status, message = RunStatus.FAILED, describe_error(error)
             self._log(error)
-        finally:
-            gc.collect()
         return self._end(status, message)
 
     def _end(self, status: RunStatus, message: str) -> RunStatus:

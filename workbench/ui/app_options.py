@@ -13,8 +13,10 @@ from workbench.ui.run_board import Runner
 
 def real_runner(*arguments: Any, **options: Any) -> Any:
     """Execute an experiment; what it needs is loaded by the run's own thread."""
+    from workbench.core.plotting import load_plotext
     from workbench.core.runner import run_experiment
 
+    load_plotext()  # Or the screen would stand still when it draws the first point.
     return run_experiment(*arguments, **options)
 
 

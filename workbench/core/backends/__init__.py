@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 
+from workbench.core.garbage import kept_for_good
 from workbench.core.run_context import Backend
 
 BACKENDS = {
@@ -21,27 +19,10 @@ BACKENDS = {
 def backend_of(api: str) -> Backend:
     """Return the function that executes experiments of an interface."""
     # Late, because backends load TensorFlow.
-    with _without_collecting():
+    with kept_for_good():
         backend: Backend = importlib.import_module(BACKENDS[api]).train
     _use_keras_defaults()
     return backend
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Keep what is loaded inside out of garbage collection for good.
-
-    TensorFlow leaves some 280,000 objects; going through them holds every thread for
-    a quarter of a second, and a screen beside the run would feel stuck.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_enabled:
-            gc.enable()
 
 
 def _use_keras_defaults() -> None:
