@@ -31,7 +31,8 @@ def main() -> int:
     machine, began = describe(), time.perf_counter()
     figures: list[Figure] = []
     for part in args.only or PARTS:
-        print(f"measuring: {part}", file=sys.stderr, flush=True)
+        told_s = time.perf_counter() - began
+        print(f"{told_s:4.0f} s  measuring {part}", file=sys.stderr, flush=True)
         figures += importlib.import_module(f"bench.{part}").measure(args.quick)
     took_s = time.perf_counter() - began
     RESULTS.write_text(

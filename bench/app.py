@@ -17,15 +17,30 @@ from bench.side_by_side import of_samples, ratio
 
 AREA = "app"
 _PROBE_S = 0.005
-_FRAMES = {
-    "empty": "from textual.app import App\nApp",
-    "ours": "from workbench.ui.app import WorkbenchApp\nWorkbenchApp",
+_IMPORTS = {
+    "empty": "from textual.app import App",
+    "ours": "from workbench.ui.app import WorkbenchApp as App",
 }
+# Textual sends Ready when the first frame has been displayed.
+_FIRST_FRAME = """
+class Leaving(App):
+    def on_ready(self):
+        self.exit()
+Leaving().run(headless=True, size=(120, 40))
+"""
+_ALL_SHOWN = """
+async def leave(pilot):
+    await pilot.pause()
+    pilot.app.exit()
+App().run(headless=True, size=(120, 40), auto_pilot=leave)
+"""
 
 
 def measure(quick: bool) -> Iterator[Figure]:
     """Yield the figures of the app, without a terminal."""
-    yield _first_frame(5 if quick else 11)
+    rounds = 4 if quick else 11
+    yield _opening("first frame", _FIRST_FRAME, rounds, limit=2.5)
+    yield _opening("first plan shown", _ALL_SHOWN, rounds, limit=None)
     with tempfile.TemporaryDirectory() as home:
         os.environ["IPU_WORKBENCH_HOME"] = home
         gaps, repaints = asyncio.run(_while_training())
@@ -40,26 +55,19 @@ def measure(quick: bool) -> Iterator[Figure]:
     yield of_samples(AREA, "key to repaint while it trains", repaints, "ms")
 
 
-def _first_frame(rounds: int) -> Figure:
+def _opening(name: str, program: str, rounds: int, limit: float | None) -> Figure:
     return ratio(
         AREA,
-        "first frame against an empty Textual app",
-        lambda: _open("ours"),
-        lambda: _open("empty"),
+        f"{name} against an empty Textual app",
+        lambda: _open(_IMPORTS["ours"] + program),
+        lambda: _open(_IMPORTS["empty"] + program),
         rounds=rounds,
-        limit=2.5,
+        limit=limit,
     )
 
 
-def _open(which: str) -> None:
-    """Start an app in a process of its own and leave it after its first frame."""
-    imported, name = _FRAMES[which].split("\n")
-    program = f"""{imported}
-async def leave(pilot):
-    await pilot.pause()
-    pilot.app.exit()
-{name}().run(headless=True, size=(120, 40), auto_pilot=leave)
-"""
+def _open(program: str) -> None:
+    """Start an app in a process of its own, which leaves it by itself."""
     with tempfile.TemporaryDirectory() as home:
         subprocess.run(
             (sys.executable, "-c", program),
@@ -79,10 +87,10 @@ async def _while_training() -> tuple[list[float], list[float]]:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
         await _until(pilot, lambda: _training(app))
-        probe = asyncio.create_task(_probe(gaps))
+        probe = asyncio.create_task(_probe(app, gaps))
         while _training(app):
             repaints.append(await _key_time(app))
-        probe.cancel()
+        await probe
     return gaps, repaints
 
 
@@ -96,8 +104,8 @@ async def _until(pilot: Any, condition: Callable[[], object]) -> None:
         await pilot.pause(0.02)
 
 
-async def _probe(gaps: list[float]) -> None:
-    while True:
+async def _probe(app: Any, gaps: list[float]) -> None:
+    while _training(app):
         began = time.perf_counter()
         await asyncio.sleep(_PROBE_S)
         gaps.append((time.perf_counter() - began - _PROBE_S) * 1e3)

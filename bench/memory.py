@@ -11,7 +11,7 @@ from bench.experiments import emulated_fit, experiment, prepared, stock_fit
 from bench.figure import Figure
 from bench.side_by_side import of_samples
 
-CHANGES = ("data.train_samples=12800", "train.epochs=1")
+CHANGES = ("data.train_samples=6400", "train.epochs=1")
 SIDES = {"stock": stock_fit, "emulated": emulated_fit}
 
 

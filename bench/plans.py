@@ -26,16 +26,20 @@ AREA = "plan (no TensorFlow)"
 TASKS = ((8, 64), (64, 1024), (64, 8192))
 """Stages and micro-batches; the last makes a million tasks."""
 
+LAYERS = ((300, 16), (1000, 64), (2000, 64))
+"""Layers and stages."""
+
 
 def measure(quick: bool) -> Iterator[Figure]:
     """Yield the figures of planning, timelines, balancing and sweeps."""
     rounds = 3 if quick else 7
     yield _command(rounds)
     yield _replanning(rounds * 10)
-    for stages, micro_batches in TASKS:
-        yield _timeline(stages, micro_batches, rounds)
-    for layers, stages in ((300, 16), (1000, 64), (2000, 64)):
-        yield _balancing(layers, stages, rounds)
+    # The largest only show how it grows.
+    for tasks, times in zip(TASKS, (rounds, rounds, rounds // 3), strict=True):
+        yield _timeline(*tasks, times)
+    for layers, times in zip(LAYERS, (rounds, rounds, rounds // 3), strict=True):
+        yield _balancing(*layers, times)
     yield _sweep(2_000 if quick else 10_000)
 
 

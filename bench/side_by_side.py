@@ -35,6 +35,9 @@ def ratio(
     Both are called once before, so that nothing is measured that happens only once.
     """
     ours(), reference()
+    gc.collect()
+    # What earlier figures left would else be looked through in the middle of one side.
+    gc.freeze()
     pairs = [(seconds(ours), seconds(reference)) for _ in range(rounds)]
     ratios = [mine / other for mine, other in pairs]
     reference_s = statistics.median(other for _, other in pairs)
