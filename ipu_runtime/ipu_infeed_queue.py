@@ -44,8 +44,10 @@ class IPUInfeedQueue:
                     "batch is as large as the others."
                 )
         self._host_dataset = dataset
-        self._dataset = dataset.concatenate(_failure(self._spec)).prefetch(
-            self._prefetch_depth
+        self._dataset = (
+            dataset.concatenate(_failure(self._spec))
+            .prefetch(self._prefetch_depth)
+            .with_options(_without_tuning())
         )
         self._initializer_read = False
         self._ready = False
@@ -152,6 +154,16 @@ def _checked_depth(depth: int | None) -> int:
     if depth < 0 or depth > 255:
         raise ValueError(f"prefetch_depth is {depth}; it must be from 1 to 255.")
     return depth
+
+
+def _without_tuning() -> Any:
+    """Keep the thread away that tunes data sets: a closed iterator waits for it.
+
+    It sleeps up to ten seconds at a time, and so long would a stopped run take to end.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 def _failure(spec: Any) -> Any:
