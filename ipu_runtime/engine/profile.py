@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ipu_runtime.engine.clock import Clock
 from ipu_runtime.plan.plan import Plan, StepTime
+from ipu_runtime.plan.step_parts import step_parts
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,5 @@ class IpuProfile:
         step = self.step
         if step is None:
             return f"{measured}; not modelled: {self.not_modelled}"
-        parts = (
-            ("compute", step.compute_us),
-            ("exchange", step.exchange_us),
-            ("sync", step.sync_us),
-            ("links", step.links_us),
-            ("bubble", step.bubble_us),
-            ("update", step.update_us),
-            ("host", step.host_us),
-        )
-        shown = ", ".join(f"{name} {us:.1f}" for name, us in parts if us)
+        shown = ", ".join(f"{part.title} {part.us:.1f}" for part in step_parts(step))
         return f"{measured}; modelled {step.total_us:.1f} µs on the IPU ({shown})"

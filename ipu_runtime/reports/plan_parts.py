@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.schedule import Phase
+from ipu_runtime.plan.step_parts import step_parts
 from ipu_runtime.plan.timeline import Timeline
 from ipu_runtime.reports.bar_chart import (
     Span,
@@ -57,11 +56,8 @@ def _summary(plan: Plan) -> Html:
             f"compiling {plan.compile_s:.0f} s. All modelled."
         )
         parts.append(tag("p", words))
-        times = {
-            item.name.removesuffix("_us"): getattr(plan.step, item.name)
-            for item in fields(plan.step)
-        }
-        row = StackedRow("step", {name: us for name, us in times.items() if us > 0})
+        times = {part.title: part.us for part in step_parts(plan.step)}
+        row = StackedRow("step", times)
         drawing = stacked_bars([row], microseconds, "Modelled time of one step")
         total = microseconds(plan.step.total_us)
         parts.append(figure(f"One step takes {total}, modelled.", drawing))

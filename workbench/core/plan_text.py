@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 
 from ipu_runtime.plan.advice import Advice, advise
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.step_parts import step_parts
 from workbench.core.plan_tables import layer_lines, memory_lines, stage_lines
 from workbench.core.quantities import count, duration, microseconds, share
 from workbench.core.text_table import TextStyle, bar, table_lines
@@ -16,16 +16,6 @@ from workbench.core.timeline_text import legend, replica_lines, timeline_lines
 
 _BAR = 24
 _MOST_REPLICAS = 4
-PART_TITLES = {
-    "compute_us": ("compute", "arithmetic on the tiles"),
-    "exchange_us": ("exchange", "data between tiles"),
-    "sync_us": ("overhead", "fixed cost of supersteps"),
-    "links_us": ("links", "copies between IPUs, all-reduce"),
-    "bubble_us": ("bubble", "IPUs wait for each other"),
-    "update_us": ("update", "share of the weight update"),
-    "infeed_us": ("infeed", "waiting for data from the host"),
-    "launch_us": ("launch", "share of starting an execution"),
-}
 
 
 def plan_lines(plan: Plan, title: str, style: TextStyle) -> list[str]:
@@ -111,18 +101,17 @@ def _time_parts(plan: Plan, style: TextStyle) -> list[str]:
         return []
     total = step.total_us or 1.0
     rows = []
-    for item in fields(step):
-        value = getattr(step, item.name)
-        if not value:
-            continue
-        title, note = PART_TITLES[item.name]
-        drawn = bar(value / total, _BAR, ascii_only=style.ascii_only).ljust(_BAR)
-        rows.append([title, microseconds(value), share(value / total), drawn, note])
+    for part in step_parts(step):
+        fraction = part.us / total
+        drawn = bar(fraction, _BAR, ascii_only=style.ascii_only).ljust(_BAR)
+        rows.append(
+            [part.title, microseconds(part.us), share(fraction), drawn, part.meaning]
+        )
     rows.append(["total", microseconds(step.total_us), "100 %", "", ""])
     lines = table_lines(["part", "time", "share", "", ""], rows, left=(0, 3, 4))
     heading = "Where a step's time goes (modelled"
     if plan.schedule:
-        heading += ", compute to overhead are means over the IPUs"
+        heading += ", compute to sync are means over the IPUs"
     return [f"{heading})", *(f"  {line}" for line in lines)]
 
 

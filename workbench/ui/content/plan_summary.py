@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.step_parts import step_parts
 from workbench.core.draft import Draft
 from workbench.core.quantities import (
     byte_size,
@@ -33,18 +34,6 @@ from workbench.ui.content.pieces import (
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import IpuMemory, Plan, StepTime
-
-PARTS: tuple[tuple[str, str], ...] = (
-    ("compute", "compute_us"),
-    ("exchange", "exchange_us"),
-    ("sync", "sync_us"),
-    ("links", "links_us"),
-    ("bubble", "bubble_us"),
-    ("update", "update_us"),
-    ("infeed", "infeed_us"),
-    ("launch", "launch_us"),
-)
-"""Parts of a step: the word on the screen and the attribute of `StepTime`."""
 
 _FIGURES: tuple[
     tuple[str, Callable[[Plan], float], Callable[[float], str], bool], ...
@@ -154,17 +143,14 @@ def time_parts(step: StepTime, width: int, muted: bool = False) -> list[Content]
     """Return a bar for every part of a step that takes time."""
     space = max(4, width - 9 - 5 - 10)
     rows = []
-    for name, attribute in PARTS:
-        value = getattr(step, attribute)
-        if value <= 0:
-            continue
-        fraction = value / step.total_us
+    for part in step_parts(step):
+        fraction = part.us / step.total_us
         rows.append(
             line(
-                fit(name, 9),
+                fit(part.title, 9),
                 (bar(fraction, space), MUTED if muted else "$primary"),
                 (f"{share(fraction):>5}", MUTED if muted else ""),
-                (f"{microseconds(value):>10}", MUTED),
+                (f"{microseconds(part.us):>10}", MUTED),
             )
         )
     return rows
