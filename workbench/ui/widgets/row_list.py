@@ -16,6 +16,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+_POINTER = Content("›")  # noqa: RUF001
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -166,10 +168,21 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         if line >= len(self._rows):
             return Strip.blank(width, self.rich_style)
         row = self._rows[line]
-        style = self.visual_style
+        style, content = self.visual_style, row.content
         if row.key and row.key == self.cursor_key:
             style += self.get_visual_style("row-list--cursor")
+            content = _pointed_at(content)
         strips = Visual.to_strips(
-            self, row.content, width, 1, style, pad=True, apply_selection=False
+            self, content, width, 1, style, pad=True, apply_selection=False
         )
         return strips[0] if strips else Strip.blank(width, style.rich_style)
+
+
+def _pointed_at(content: Content) -> Content:
+    """Put a sign into the first free cell before the text: colour may not be seen."""
+    for column, sign in enumerate(content.plain):
+        if sign.isalnum():
+            break
+        if sign == " ":
+            return content[:column] + _POINTER + content[column + 1 :]
+    return content
