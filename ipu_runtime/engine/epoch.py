@@ -80,11 +80,12 @@ class Epoch:
         self._epoch = epoch
         self._asynchronous = asynchronous
         self._observer = current_observer()
-        self._shown_at = time.perf_counter()
+        self._shown_at = self._told_at = time.perf_counter()
         self._seconds = 0.0
         self._steps_since = 0.0
-        self._shown_step = 0
+        self._told_step = 0
         self._shown_logs: dict[str, float] = {}
+        self._shown_ms = 0.0
         self._looked_at = 0.0
         self._outcome = EpochOutcome({})
 
@@ -184,15 +185,18 @@ class Epoch:
                 raise StoppedError
             steps = int(min(updates * unit, size - 1)) // replicas
             step = batch // replicas + steps
-            if step > self._shown_step and self._shown_logs:
-                host_step_ms = (now - started) * 1e3 / max(steps, 1)
+            so_far_ms = (now - started) * 1e3 / steps if steps else 0.0
+            host_step_ms = self._shown_ms or so_far_ms
+            long_ago = now - self._told_at >= _SHOWN_EVERY_S
+            known = self._shown_logs and host_step_ms
+            if long_ago and known and step > self._told_step:
                 self._tell(step, self._shown_logs, host_step_ms)
 
         return look
 
     def _tell(self, step: int, logs: Mapping[str, float], host_step_ms: float) -> None:
         work = self._work
-        self._shown_step, self._shown_at = step, time.perf_counter()
+        self._told_step, self._told_at = step, time.perf_counter()
         if self._observer:
             self._observer.progressed(
                 Progress(
@@ -201,7 +205,7 @@ class Epoch:
                     step,
                     work.count.steps,
                     logs,
-                    host_step_ms or work.host_step_ms,
+                    host_step_ms,
                     work.clock.step_us,
                 )
             )
@@ -216,11 +220,13 @@ class Epoch:
         if self._observer:
             if work.phase != "predict":
                 self._shown_logs = single_values(work.logs())
-            host_step_ms = (
-                self._seconds * 1e3 / self._steps_since if self._steps_since else 0.0
-            )
-            self._seconds, self._steps_since = 0.0, 0.0
-            self._tell(step, self._shown_logs, host_step_ms)
+            if self._steps_since:
+                self._shown_ms = self._seconds * 1e3 / self._steps_since
+                self._seconds, self._steps_since = 0.0, 0.0
+            # The first piece compiles, so that no step is measured yet.
+            host_step_ms = self._shown_ms or work.host_step_ms
+            if host_step_ms or done:
+                self._tell(step, self._shown_logs, host_step_ms)
         if work.joined and self._callbacks.shown and not done:
             # Only the progress bar is listening: move it by whole executions.
             whole = step - step % work.count.per_execution

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine import executor_choice
+from ipu_runtime.engine import epoch, executor_choice
 from ipu_runtime.engine.observer import Progress, observed_by
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras.pipeline_stage import PipelineStage
@@ -131,37 +133,68 @@ def test_subclassed_models_are_pipelined_alike() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
-class _StopInside:
-    """Asks to stop while the second piece runs, not between pieces."""
+class _Watcher:
+    """Keeps what it is told, and asks to stop after being asked some times."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, stop_after: int) -> None:
+        self.seen: list[Progress] = []
+        self._asked = 0
+        self._stop_after = stop_after
 
     def compiling(self, program: str) -> None: ...
 
     def compiled(self, program: str, seconds: float, ipu_compile_s: float) -> None: ...
 
-    def progressed(self, progress: Progress) -> None: ...
+    def progressed(self, progress: Progress) -> None:
+        self.seen.append(progress)
 
     def should_stop(self) -> bool:
-        self.asked += 1
-        return self.asked > 1
+        self._asked += 1
+        return self._asked > self._stop_after
 
 
-def test_a_long_run_is_left_in_the_middle_without_an_update(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every pipeline run look outside, as only long ones do."""
     monkeypatch.setattr(executor_choice, "_LONG_RUN_FLOPS", 0)
+
+
+def _two_stages(observer: _Watcher) -> Any:
+    """Train a pipeline with somebody watching; return the model as it was and is."""
     with strategy(2).scope():
         model = keras.Sequential(
             [keras.Input((3,)), keras.layers.Dense(4), keras.layers.Dense(1)]
         )
         model.set_pipeline_stage_assignment([0, 1])
-        model.set_pipelining_options(8)
-        model.compile("sgd", "mse", steps_per_execution=8)
+        model.set_pipelining_options(4)
+        model.compile("sgd", "mse", steps_per_execution=len(FEATURES))
         before = model.get_weights()
-        with observed_by(_StopInside()):
-            model.fit(FEATURES, NUMBERS, batch_size=2, verbose=0)
+        with observed_by(observer):
+            model.fit(FEATURES, NUMBERS, batch_size=1, verbose=0)
+    return model, before
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_a_long_run_is_left_in_the_middle_without_an_update() -> None:
+    # It is asked once before the first run and then inside of it.
+    model, before = _two_stages(_Watcher(stop_after=1))
     assert int(model.optimizer.iterations) == 0
     for old, new in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.usefixtures("long_runs")
+def test_a_long_run_tells_its_own_loss_when_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Every look at the clock is 12 ms later: runs look outside all the time.
+    ticks = count(step=0.012)
+    monkeypatch.setattr(
+        epoch, "time", SimpleNamespace(perf_counter=lambda: next(ticks))
+    )
+    watcher = _Watcher(stop_after=10_000)
+    _two_stages(watcher)
+    ends = [seen for seen in watcher.seen if seen.step % 4 == 0]
+    losses = [seen.logs["loss"] for seen in ends]
+    assert len(set(losses)) == len(FEATURES) // 4 - 1
+    assert all(seen.host_step_ms > 0 for seen in watcher.seen)
