@@ -16,6 +16,12 @@ def _click(action: str) -> Style:
     return Style.from_meta({"@click": action})
 
 
+def _cut(content: Content, width: int) -> Content:
+    if content.cell_length <= width:
+        return content
+    return content.truncate(max(0, width), ellipsis=True)
+
+
 class EdgedBar(Static):
     """A line with something at its left end and something at its right one."""
 
@@ -37,12 +43,10 @@ class EdgedBar(Static):
 
     def render(self) -> Content:
         """Put the two ends together for the present width."""
-        room = self.size.width - self._left.cell_length - 1
-        right = self._right
-        if right.cell_length > room:
-            right = right.truncate(max(0, room), ellipsis=True)
-        gap = self.size.width - self._left.cell_length - right.cell_length
-        return Content.assemble(self._left, " " * max(0, gap), right)
+        left = _cut(self._left, self.size.width)
+        right = _cut(self._right, self.size.width - left.cell_length - 1)
+        gap = self.size.width - left.cell_length - right.cell_length
+        return Content.assemble(left, " " * gap, right)
 
 
 class TabBar(EdgedBar):
