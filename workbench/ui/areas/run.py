@@ -59,6 +59,7 @@ class RunArea(Area):
             "step": ChartView(
                 "step",
                 log_y=True,
+                unit="ms",
                 empty="measured and modelled step time grow here",
                 id="chart-step",
             ),

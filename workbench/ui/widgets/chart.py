@@ -58,11 +58,12 @@ class ChartView(Widget, can_focus=True):
         title: str,
         *,
         log_y: bool = False,
+        unit: str = "",
         empty: str = "",
         id: str | None = None,  # noqa: A002
     ) -> None:
         super().__init__(id=id, classes="panel")
-        self._title, self._empty = title, empty
+        self._title, self._unit, self._empty = title, unit, empty
         self._curves: Sequence[NamedCurve] = ()
         self._references: tuple[float, ...] = ()
         self.smoothing = 0.0
@@ -161,7 +162,8 @@ class ChartView(Widget, can_focus=True):
         for item in self._curves:
             if item.curve.ys:
                 newest.append(f"{item.name} {item.show(item.curve.ys[-1])}".strip())
-        view = [f"smoothed {self.smoothing:g}"] if self.smoothing else []
+        view = [self._unit] if self._unit else []
+        view += [f"smoothed {self.smoothing:g}"] if self.smoothing else []
         view += [
             f"log {axis}" for axis, on in (("y", self.log_y), ("x", self.log_x)) if on
         ]
