@@ -108,6 +108,17 @@ async def test_theme_changes_and_is_remembered(make_app: MakeApp, home: Path) ->
     assert load_settings()["theme"] == LIGHT.name
 
 
+async def test_the_last_preset_is_there_again(make_app: MakeApp) -> None:
+    first = make_app()
+    async with first.run_test(size=(80, 24)) as pilot:
+        await pilot.press("down")
+        chosen = first.current_preset
+    again = make_app()
+    async with again.run_test(size=(80, 24)):
+        assert again.sidebar.presets.cursor_key == chosen
+    assert make_app(preset="mnist-cpu").current_preset == "mnist-cpu"
+
+
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "textual-light"])
 async def test_other_themes_draw_every_area(make_app: MakeApp, theme: str) -> None:
     app = make_app(theme=theme)

@@ -18,6 +18,7 @@ from workbench.core.record_files import replace_file
 
 SETTINGS_FIELDS: tuple[Field, ...] = (
     Field("theme", Kind.TEXT, "", "Colours of the app; empty means its default."),
+    Field("preset", Kind.TEXT, "", "Preset at the start; the app keeps the last one."),
     Field("ascii", Kind.BOOL, False, "Whether to avoid braille and box characters."),
     Field("animations", Kind.BOOL, True, "Whether the app moves things smoothly."),
 )

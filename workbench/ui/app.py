@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,6 +16,7 @@ from textual.containers import Horizontal, Vertical
 from textual.filter import LineFilter
 from textual.widgets import Static
 
+from workbench.core.locations import NoHomeError
 from workbench.core.record_files import RecordError
 from workbench.core.settings import remember
 from workbench.ui.actions import Scope, action_of, bindings_for, footer_actions
@@ -71,7 +73,7 @@ class WorkbenchApp(RunActions):
         self.ascii_only = self.options.ascii_only or bool(
             self.options.settings["ascii"]
         )
-        super().__init__(self.options.preset)
+        super().__init__(self.options.preset or self.options.settings["preset"])
         self.board = RunBoard(self.options.clock)
         self.area_name = "start"
         self.frozen = False
@@ -126,6 +128,13 @@ class WorkbenchApp(RunActions):
         self.sidebar.presets.focus()
         self._show_frame()
         self.call_after_refresh(self._after_first_frame)
+
+    def on_unmount(self) -> None:
+        """Open with the same preset next time."""
+        if self.current_preset != self.options.settings["preset"]:
+            # Nobody could read a complaint any more, and nothing is lost.
+            with suppress(OSError, RecordError, NoHomeError):
+                remember("preset", self.current_preset)
 
     def _chosen_theme(self) -> str:
         for wanted in (self.options.theme, self.options.settings["theme"]):
@@ -250,7 +259,7 @@ class WorkbenchApp(RunActions):
         self.say(f"theme {name}")
         try:
             remember("theme", name)
-        except (OSError, RecordError) as error:
+        except (OSError, RecordError, NoHomeError) as error:
             self.say(f"theme {name}, but it cannot be remembered: {error}")
 
     def choose_preset(self, name: str) -> None:
