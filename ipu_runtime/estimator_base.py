@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,13 +23,23 @@ from ipu_runtime.engine.program_model import ProgramModel, model_program
 from ipu_runtime.estimator_export import export_saved_model
 from ipu_runtime.estimator_functions import call_input_fn
 from ipu_runtime.estimator_results import predictions_of, write_evaluation
+from ipu_runtime.estimator_rules import (
+    check_multiple,
+    check_train_steps,
+    choose_model_dir,
+)
+from ipu_runtime.estimator_sessions import (
+    LoopEnd,
+    TrainingWatch,
+    restored_session,
+    training_session,
+)
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_run_config import RunConfig
-from ipu_runtime.tf_estimator import ModeKeys, SessionRunHook, WarmStartSettings
+from ipu_runtime.tf_estimator import ModeKeys, WarmStartSettings
 
 logger = logging.getLogger("tensorflow")
 v1 = tf.compat.v1
-_LARGEST_WRITTEN_GRAPH = 8_000_000
 _PROGRAM_NAMES = {
     ModeKeys.TRAIN: "training",
     ModeKeys.EVAL: "evaluation",
@@ -63,7 +72,7 @@ class EstimatorBase:
         self._model_fn = model_fn
         self._config = config
         self._params = copy.deepcopy(params or {})
-        self._model_dir = _choose_model_dir(model_dir, config)
+        self._model_dir = choose_model_dir(model_dir, config)
         self._warm_start_from = warm_start_from
 
     @property
@@ -122,48 +131,17 @@ class EstimatorBase:
         saving_listeners: Sequence[Any] | None = None,
     ) -> EstimatorBase:
         """Train for `steps` more steps, or until `max_steps` are reached."""
-        self._check_train_steps(steps, max_steps)
+        check_train_steps(steps, max_steps, self._loop)
+        watch = TrainingWatch(hooks or (), saving_listeners or (), self._stops_at_nan)
         with self._graph(ModeKeys.TRAIN, input_fn) as (program, modelled):
-            config, global_step = self._config, v1.train.get_global_step()
-            loss_value = v1.placeholder_with_default(0.0, [], name="loss_value")
-            done = v1.placeholder_with_default(tf.constant(0, tf.int64), [])
-            loss = tf.identity(loss_value, name="loss")
-            advance = global_step.assign_add(done)
-            path = self.latest_checkpoint()
-            if path:
-                check_checkpoint(path, v1.global_variables())
-            elif self._warm_start_from:
-                _warm_start(self._warm_start_from)
-            scaffold = v1.train.Scaffold(
-                saver=v1.train.Saver(
-                    max_to_keep=config.keep_checkpoint_max,
-                    keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
-                )
-            )
-            saver_hook = v1.train.CheckpointSaverHook(
+            global_step, loop_end = v1.train.get_global_step(), LoopEnd.build()
+            with training_session(
+                self._config,
                 self._model_dir,
-                save_secs=config.save_checkpoints_secs,
-                save_steps=config.save_checkpoints_steps,
-                scaffold=scaffold,
-                listeners=list(saving_listeners or ()),
-                save_graph_def=config.checkpoint_save_graph_def and _small_graph(),
-            )
-            session_hooks = [
-                _BroadcastHook(program.broadcasts),
-                *([v1.train.NanTensorHook(loss)] if self._stops_at_nan else []),
-                *_loss_logging(loss, global_step, config.log_step_count_steps),
-                *(hooks or ()),
-                *program.hooks,
-            ]
-            with v1.train.MonitoredTrainingSession(
-                checkpoint_dir=self._model_dir,
-                scaffold=scaffold,
-                hooks=session_hooks,
-                chief_only_hooks=[saver_hook],
-                save_checkpoint_secs=0,
-                save_summaries_steps=config.save_summary_steps,
-                log_step_count_steps=config.log_step_count_steps,
-                config=config.session_config or v1.ConfigProto(),
+                program,
+                loop_end.loss,
+                watch,
+                self._warm_start_from,
             ) as session:
                 first = int(
                     session.run_step_fn(
@@ -187,13 +165,11 @@ class EstimatorBase:
                     means = runner.run(
                         step_context.session, self._units_per_loop(program)
                     )
-                    feed = {
-                        loss_value: means.get("loss", 0.0),
-                        done: runner.steps_done - before,
-                    }
-                    fetches = [advance, loss, program.host_operation]
-                    step_context.run_with_hooks(
-                        [item for item in fetches if item is not None], feed
+                    loop_end.run(
+                        step_context,
+                        means.get("loss", 0.0),
+                        runner.steps_done - before,
+                        program.host_operation,
                     )
 
                 while (
@@ -216,10 +192,11 @@ class EstimatorBase:
         """Return metrics, `loss` and `global_step` over `steps` batches."""
         if steps is None:
             raise ValueError("`steps` must be given for evaluate: a device cannot ask.")
-        self._check_multiple(steps)
+        check_multiple(steps, self._loop)
         with self._graph(ModeKeys.EVAL, input_fn) as (program, modelled):
             global_step = v1.train.get_global_step()
-            session = self._restored_session(program, hooks, checkpoint_path)
+            path = checkpoint_path or self.latest_checkpoint()
+            session = restored_session(self._config, program, hooks or (), path)
             with session:
                 runner = PieceRunner(program, "evaluate", steps, modelled.ipu_step_us)
                 session.run_step_fn(
@@ -262,7 +239,8 @@ class EstimatorBase:
     ) -> Iterator[Any]:
         """Yield predictions one by one; nothing runs before the first is asked for."""
         with self._graph(ModeKeys.PREDICT, input_fn) as (program, modelled):
-            session = self._restored_session(program, hooks, checkpoint_path)
+            path = checkpoint_path or self.latest_checkpoint()
+            session = restored_session(self._config, program, hooks or (), path)
         replicas = self._config.ipu_run_config.num_replicas
         runner = PieceRunner(program, "predict", 0, modelled.ipu_step_us)
         given = 0
@@ -359,105 +337,6 @@ class EstimatorBase:
                 f"`num_replicas` times `num_shards` is {wanted}, but device "
                 f"{run_config.ordinal} has {available} IPU(s)."
             )
-
-    def _restored_session(
-        self,
-        program: EstimatorProgram,
-        hooks: Sequence[Any] | None,
-        checkpoint_path: str | None,
-    ) -> Any:
-        path = checkpoint_path or self.latest_checkpoint()
-        if path:
-            check_checkpoint(path, v1.global_variables())
-        creator = v1.train.ChiefSessionCreator(
-            v1.train.Scaffold(saver=v1.train.Saver()),
-            config=self._config.session_config or v1.ConfigProto(),
-            checkpoint_filename_with_path=path,
-        )
-        return v1.train.MonitoredSession(
-            creator,
-            [_BroadcastHook(program.broadcasts), *(hooks or ()), *program.hooks],
-        )
-
-    def _check_train_steps(self, steps: int | None, max_steps: int | None) -> None:
-        if steps is None and max_steps is None:
-            raise ValueError("One of `steps` or `max_steps` must be given for train.")
-        if steps is not None and max_steps is not None:
-            raise ValueError("Only one of `steps` and `max_steps` may be given.")
-        if steps is not None:
-            self._check_multiple(steps)
-        elif max_steps is not None and max_steps <= 0:
-            raise ValueError(f"max_steps is {max_steps}; it must be at least 1.")
-
-    def _check_multiple(self, steps: int) -> None:
-        if steps <= 0:
-            raise ValueError(f"steps is {steps}; it must be at least 1.")
-        if steps % self._loop:
-            down = steps - steps % self._loop
-            raise ValueError(
-                f"steps ({steps}) must be a multiple of iterations_per_loop "
-                f"({self._loop}); {down or self._loop} is the nearest that is."
-            )
-
-
-class _BroadcastHook(SessionRunHook):
-    """Brings every replica to the state of the first once variables have values."""
-
-    def __init__(self, operations: Sequence[Any]) -> None:
-        self._operations = list(operations)
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        session.run(self._operations)
-
-
-def _small_graph() -> bool:
-    """Tell whether writing the graph as text is worth it; data inside make it huge."""
-    constants = sum(
-        tensor.shape.num_elements() * tensor.dtype.size
-        for operation in v1.get_default_graph().get_operations()
-        if operation.type == "Const"
-        for tensor in operation.outputs
-        if tensor.dtype.size is not None
-    )
-    if constants <= _LARGEST_WRITTEN_GRAPH:
-        return True
-    logger.info(
-        "The graph holds %d MB of constants; graph.pbtxt and .meta are left out",
-        constants // 1_000_000,
-    )
-    return False
-
-
-def _choose_model_dir(model_dir: str | None, config: RunConfig) -> str:
-    chosen = str(model_dir) if model_dir is not None else None
-    if chosen and config.model_dir and chosen != config.model_dir:
-        raise ValueError(
-            f"`model_dir` is {chosen}, but the run configuration says "
-            f"{config.model_dir}; give one of them."
-        )
-    chosen = chosen or config.model_dir
-    if chosen is None:
-        chosen = tempfile.mkdtemp()
-        logger.warning("Using temporary folder as model directory: %s", chosen)
-    return chosen
-
-
-def _loss_logging(loss: Any, global_step: Any, every: int | None) -> list[Any]:
-    if not every:
-        return []
-    tensors = {"loss": loss, "step": global_step}
-    return [v1.train.LoggingTensorHook(tensors, every_n_iter=every)]
-
-
-def _warm_start(source: str | WarmStartSettings) -> None:
-    if not isinstance(source, WarmStartSettings):
-        source = WarmStartSettings(str(source))
-    v1.train.warm_start(
-        source.ckpt_to_initialize_from,
-        source.vars_to_warm_start,
-        source.var_name_to_vocab_info,
-        source.var_name_to_prev_var_name,
-    )
 
 
 def _mean(losses: Sequence[Any]) -> float:

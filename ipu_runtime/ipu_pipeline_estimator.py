@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,113 +15,17 @@ from ipu_runtime.engine.placement import current_placement
 from ipu_runtime.engine.progress_scalars import MOST_SCALARS
 from ipu_runtime.estimator_base import EstimatorBase
 from ipu_runtime.estimator_functions import parameter_names, split_element
-from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu_runtime.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec
 from ipu_runtime.ipu_run_config import RunConfig
-from ipu_runtime.ops.pipeline_op import PreparedPipeline, ResultOptions, prepare
+from ipu_runtime.ops.pipeline_op import PreparedPipeline, prepare
+from ipu_runtime.ops.pipeline_results import ResultOptions
 from ipu_runtime.tf_estimator import ModeKeys, WarmStartSettings
 
-Reduction = GradientAccumulationReductionMethod
+__all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
+
 _ALLOWED = ("mode", "params", "config")
-_PREPARED = {
-    "pipeline_schedule": "schedule",
-    "recomputation_mode": "recomputation_mode",
-    "gradient_accumulation_dtype": "dtype",
-    "inputs": "inputs",
-    "batch_serialization_iterations": "serialization",
-    "forward_propagation_stages_poplar_options": "forward_options",
-    "backward_propagation_stages_poplar_options": "backward_options",
-    "weight_update_poplar_options": "update_options",
-    "continuous_weight_updates": "continuous",
-}
-"""Arguments of the pipeline operation that matter here, and where they go."""
-_NO_EFFECT = (
-    "gradient_accumulation_for_captured_grads",
-    "offload_weight_update_variables",
-    "replicated_optimizer_state_sharding",
-    "offload_activations",
-    "offload_gradient_accumulation_buffers",
-    "replicated_weight_sharding",
-    "offload_weights",
-    "outfeed_loss",
-    "name",
-)
-
-
-class _SpecFields(NamedTuple):
-    mode: str
-    computational_stages: Sequence[Any]
-    gradient_accumulation_count: int
-    eval_metrics_fn: Callable[..., Mapping[str, Any]] | None
-    optimizer_function: Callable[..., Any] | None
-    device_mapping: Sequence[int] | None
-    loss_accumulator_dtype: Any
-    training_hooks: tuple[Any, ...]
-    evaluation_hooks: tuple[Any, ...]
-    prediction_hooks: tuple[Any, ...]
-    reduction_method: Reduction | str
-    pipeline_op_kwargs: Mapping[str, Any]
-
-
-class IPUPipelineEstimatorSpec(_SpecFields):
-    """What the model function of a pipelined model returns."""
-
-    __slots__ = ()
-
-    def __new__(
-        cls,
-        mode: str,
-        computational_stages: Sequence[Any],
-        gradient_accumulation_count: int | None = None,
-        eval_metrics_fn: Callable[..., Mapping[str, Any]] | None = None,
-        optimizer_function: Callable[..., Any] | None = None,
-        device_mapping: Sequence[int] | None = None,
-        loss_accumulator_dtype: Any = None,
-        training_hooks: Sequence[Any] | None = None,
-        evaluation_hooks: Sequence[Any] | None = None,
-        prediction_hooks: Sequence[Any] | None = None,
-        reduction_method: Reduction | str = Reduction.SUM,
-        **pipeline_op_kwargs: Any,
-    ) -> IPUPipelineEstimatorSpec:
-        # The older API has another name for the count.
-        older = pipeline_op_kwargs.pop("pipeline_depth", None)
-        count = (
-            older
-            if gradient_accumulation_count is None
-            else (gradient_accumulation_count)
-        )
-        if mode == ModeKeys.TRAIN and optimizer_function is None:
-            raise ValueError("Training needs an `optimizer_function` in the spec.")
-        if mode == ModeKeys.EVAL and eval_metrics_fn is None:
-            raise ValueError("Evaluation needs an `eval_metrics_fn` in the spec.")
-        if not count:
-            raise ValueError(
-                "`gradient_accumulation_count` must be given and above 0, but is "
-                f"{count!r}."
-            )
-        if "accumulate_outfeed" in pipeline_op_kwargs:
-            raise ValueError("`accumulate_outfeed` is set by the estimator itself.")
-        unknown = set(pipeline_op_kwargs) - set(_PREPARED) - set(_NO_EFFECT)
-        if unknown:
-            raise TypeError(
-                f"{', '.join(sorted(unknown))} is no argument of a pipeline."
-            )
-        return super().__new__(
-            cls,
-            mode=mode,
-            computational_stages=computational_stages,
-            gradient_accumulation_count=count,
-            eval_metrics_fn=eval_metrics_fn,
-            optimizer_function=optimizer_function,
-            device_mapping=device_mapping,
-            loss_accumulator_dtype=loss_accumulator_dtype,
-            training_hooks=tuple(training_hooks or ()),
-            evaluation_hooks=tuple(evaluation_hooks or ()),
-            prediction_hooks=tuple(prediction_hooks or ()),
-            reduction_method=reduction_method,
-            pipeline_op_kwargs=pipeline_op_kwargs,
-        )
 
 
 class IPUPipelineEstimator(EstimatorBase):
@@ -152,11 +56,6 @@ class IPUPipelineEstimator(EstimatorBase):
         self._check_devices(spec)
         outfeed = IPUOutfeedQueue(feed_name="results")
         training = mode == ModeKeys.TRAIN
-        settings = {
-            _PREPARED[name]: value
-            for name, value in spec.pipeline_op_kwargs.items()
-            if name in _PREPARED
-        }
         pipeline = prepare(
             spec.computational_stages,
             count,
@@ -165,7 +64,7 @@ class IPUPipelineEstimator(EstimatorBase):
             optimizer_function=spec.optimizer_function if training else None,
             device_mapping=spec.device_mapping,
             reduction_method=spec.reduction_method,
-            **settings,
+            **spec.pipeline_settings,
         )
         return self._loop_program(spec, pipeline, outfeed, 1 if whole_runs else count)
 

@@ -14,7 +14,8 @@ from tensorflow.python.framework.auto_control_deps import AutomaticControlDepend
 
 from ipu_runtime.engine.collectives import mark_shared
 from ipu_runtime.engine.inner_graphs import has_collective
-from ipu_runtime.engine.replication import ReplicaVariables, replicate
+from ipu_runtime.engine.replica_variables import ReplicaVariables
+from ipu_runtime.engine.replication import replicate
 
 Body = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
 """Takes loop-carried tensors; returns their new values, and operations to run."""

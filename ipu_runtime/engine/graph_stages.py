@@ -17,11 +17,8 @@ from tensorflow.python.framework import func_graph as func_graph_module
 from tensorflow.python.ops import gradients_util
 
 from ipu_runtime.engine.pipeline_program import Tensors
-from ipu_runtime.engine.replication import (
-    ReplicaVariables,
-    replicate,
-    written_handles,
-)
+from ipu_runtime.engine.replica_variables import ReplicaVariables, written_handles
+from ipu_runtime.engine.replication import replicate
 
 
 @dataclass(frozen=True)

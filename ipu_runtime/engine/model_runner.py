@@ -16,6 +16,7 @@ from ipu_runtime.engine.batch_callbacks import BatchCallbacks, callback_list
 from ipu_runtime.engine.device import Device
 from ipu_runtime.engine.epoch import Epoch, EpochOutcome
 from ipu_runtime.engine.feeds import Feed
+from ipu_runtime.engine.kept_programs import drop_programs, kept_of
 from ipu_runtime.engine.make_feed import make_feed
 from ipu_runtime.engine.model_options import ModelOptions
 from ipu_runtime.engine.profile import IpuProfile
@@ -23,9 +24,7 @@ from ipu_runtime.engine.results import Logs
 from ipu_runtime.engine.session import (
     Session,
     check_compiled,
-    drop_programs,
     join_executions,
-    kept_of,
     open_session,
 )
 

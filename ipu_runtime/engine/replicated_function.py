@@ -11,11 +11,8 @@ from tensorflow.python.framework import func_graph as func_graph_module
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from ipu_runtime.engine.inner_graphs import CALLS
-from ipu_runtime.engine.replication import (
-    DRAWN_SEED,
-    ReplicaVariables,
-    replicate,
-)
+from ipu_runtime.engine.replica_variables import DRAWN_SEED, ReplicaVariables
+from ipu_runtime.engine.replication import replicate
 
 
 @dataclass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.ops import handle_data_util
 
-from ipu_runtime.engine.collectives import SHARED, collective_of, group_of
+from ipu_runtime.engine.collectives import SHARED, collective_of
+from ipu_runtime.engine.exchanges import EXCHANGES
 from ipu_runtime.engine.inner_graphs import (
     BRANCHES,
     LOOPS,
@@ -17,67 +18,14 @@ from ipu_runtime.engine.inner_graphs import (
     must_be_joined,
 )
 from ipu_runtime.engine.joint_copies import copy_call, copy_loop
-
-_READS = (
-    "ReadVariableOp",
-    "VariableShape",
-    "VarIsInitializedOp",
-    "ResourceGather",
-    "ResourceGatherNd",
+from ipu_runtime.engine.replica_variables import (
+    DRAWN_SEED,
+    ReplicaVariables,
+    written_handles,
 )
-DRAWN_SEED = 7_368_787
-"""Distance between the random seeds of neighbouring replicas."""
+
 _HIDDEN = ("_class",)
 """Attributes that name other operations of the original graph."""
-
-
-@dataclass
-class ReplicaVariables:
-    """The copies of variables that replicas beyond the first work on."""
-
-    replicas: int
-    copies: dict[str, list[Any]] = field(default_factory=dict)
-    broadcasts: list[Any] = field(default_factory=list)
-    """Operations that give every copy the value that the first replica has."""
-
-    def owns(self, handle: Any) -> bool:
-        """Whether a captured tensor is a variable that replicas may copy."""
-        return not hasattr(handle, "numpy") and handle.op.type == "VarHandleOp"
-
-    def handle(self, handle: Any, replica: int) -> Any:
-        """Return the variable of a replica; the first has the original."""
-        if replica == 0:
-            return handle
-        if handle.name not in self.copies:
-            with tf.init_scope(), tf.control_dependencies(None):
-                self.copies[handle.name] = [
-                    self._copy(handle, number) for number in range(1, self.replicas)
-                ]
-        return self.copies[handle.name][replica - 1]
-
-    def create(self, source: Any) -> None:
-        """Make the copies that a traced graph needs, before a loop refers to them."""
-        written = written_handles(source)
-        for outer, inner in source.captures:
-            if inner.name in written and self.owns(outer):
-                self.handle(outer, 1)
-
-    def _copy(self, handle: Any, replica: int) -> Any:
-        # The copy has no initializer of its own: it is always broadcast to first.
-        node = handle.op.node_def
-        dtype = tf.as_dtype(node.attr["dtype"].type)
-        shape = tf.TensorShape(node.attr["shape"].shape)
-        copy = tf.raw_ops.VarHandleOp(
-            dtype=dtype,
-            shape=shape,
-            shared_name=f"{handle.op.name}/replica_{replica}",
-            name=f"{handle.op.name}/replica_{replica}",
-        )
-        value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
-        if handle.op.name.endswith("seed_generator_state"):
-            value += tf.cast(tf.constant([replica * DRAWN_SEED, 0]), dtype)
-        self.broadcasts.append(tf.raw_ops.AssignVariableOp(resource=copy, value=value))
-        return copy
 
 
 @dataclass(frozen=True)
@@ -187,12 +135,12 @@ class _Copier:
             self.operations[operation.name] = []
             return
         kind = collective_of(operation)
-        if kind in _COLLECTIVES and self._replicas > 1:
+        if kind in EXCHANGES and self._replicas > 1:
             inputs = [
                 self.tensor(operation.inputs[0], replica)
                 for replica in range(self._replicas)
             ]
-            results = _COLLECTIVES[kind](inputs, operation, self._replicas)
+            results = EXCHANGES[kind](inputs, operation, self._replicas)
             self._store(operation, [[result] for result in results])
             self.operations[operation.name] = [result.op for result in results]
         elif kind == "enqueue" and self._replicas > 1:
@@ -330,47 +278,3 @@ class _Copier:
             [flat[size * r : size * (r + 1)] for r in range(self._replicas)],
         )
         self.operations[operation.name] = [done.op]
-
-
-def written_handles(source: Any) -> set[str]:
-    """Return the names of a graph's inputs that it may write to."""
-    return {
-        tensor.name
-        for operation in source.get_operations()
-        if operation.type not in _READS and SHARED not in operation.node_def.attr
-        for tensor in operation.inputs
-        if tensor.dtype == tf.resource
-    }
-
-
-def _reduce(inputs: list[Any], operation: Any, replicas: int) -> list[Any]:
-    group = group_of(operation, replicas)
-    results = []
-    for first in range(0, replicas, group):
-        total = tf.add_n(inputs[first : first + group])
-        if collective_of(operation) == "mean":
-            total /= tf.cast(group, total.dtype)
-        results.extend([total] * group)
-    return results
-
-
-def _gather(inputs: list[Any], operation: Any, replicas: int) -> list[Any]:
-    if operation.outputs[0].shape[0] != replicas:
-        raise ValueError(
-            f"all_gather was asked for {operation.outputs[0].shape[0]} replicas, "
-            f"but {replicas} run."
-        )
-    # Every input is a stack of one replica's value, as often as there are replicas.
-    return [tf.stack([value[0] for value in inputs])] * replicas
-
-
-def _index(inputs: list[Any], operation: Any, replicas: int) -> list[Any]:
-    return [tf.constant(replica, tf.int32) for replica in range(replicas)]
-
-
-_COLLECTIVES: dict[str, Callable[[list[Any], Any, int], list[Any]]] = {
-    "sum": _reduce,
-    "mean": _reduce,
-    "gather": _gather,
-    "index": _index,
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -17,47 +17,22 @@ from ipu_runtime.engine.clock import Workload, start_clock
 from ipu_runtime.engine.device import Device
 from ipu_runtime.engine.epoch import Work
 from ipu_runtime.engine.feeds import Feed
+from ipu_runtime.engine.kept_programs import programs_of
 from ipu_runtime.engine.keras_reader import ReadModel, read_graph
 from ipu_runtime.engine.model_graph import model_graph, runs_as_written
 from ipu_runtime.engine.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
-from ipu_runtime.engine.pipeline_setup import (
-    Cut,
-    check_device,
-    make_cut,
-    moving_statistics,
-)
+from ipu_runtime.engine.pipeline_setup import Cut, check_device, make_cut
 from ipu_runtime.engine.programs import Programs, Setting
 from ipu_runtime.engine.results import AveragedResults, Logs, reduce_results
+from ipu_runtime.engine.session_notes import (
+    tell_of_steps,
+    warn_of_groups,
+    warn_of_statistics,
+)
 from ipu_runtime.engine.step_count import StepCount, count_steps
-
-_KEPT = "_ipu_programs"
-
-
-@dataclass
-class Kept:
-    """What stays with a model between calls."""
-
-    compiled: Any = None
-    """Keras' record of the `compile` that the programs belong to."""
-    programs: dict[tuple[Any, ...], Programs] = field(default_factory=dict)
-    profile: Any = None
-    warned_of_statistics: bool = False
-    fed_arrays: int = 0
-    """Calls that were given NumPy arrays."""
-
-
-def kept_of(model: Any) -> Kept:
-    """Return what stays with the model; Keras must not track it."""
-    kept: Kept = vars(model).setdefault(_KEPT, Kept())
-    return kept
-
-
-def drop_programs(model: Any) -> None:
-    """Forget compiled programs, because options or the assignment changed."""
-    kept_of(model).programs.clear()
 
 
 @dataclass(frozen=True)
@@ -133,10 +108,10 @@ def open_session(
         ),
     )
     if training:
-        _tell(count, accumulation, feed.batch_size)
-        _warn_of_statistics(model, cut)
-        _warn_of_groups(device, replicas)
-    programs = _programs(model, read, replicas, device, phase)
+        tell_of_steps(count, accumulation, feed.batch_size)
+        warn_of_statistics(model, cut)
+        warn_of_groups(device, replicas)
+    programs = programs_of(model, read, replicas, device, phase)
     averaged = options.accumulate_outfeed and options.pipelined and phase != "predict"
     asynchronous = options.asynchronous_callbacks and not averaged
     in_run = micro_batches if training else count.per_execution
@@ -265,63 +240,3 @@ def _cut(
     if read is None:
         raise RuntimeError("The layer calls of a pipelined model must be known.")
     return make_cut(read.graph, options, device, training)
-
-
-def _programs(
-    model: Any, read: ReadModel | None, replicas: int, device: Device, phase: str
-) -> Programs:
-    kept = kept_of(model)
-    compiled = getattr(model, "_compile_config", None)
-    if kept.compiled is not compiled:
-        kept.compiled = compiled
-        kept.programs.clear()
-    key = (phase == "predict", replicas, device.seed, device.loss_scale_replicas)
-    if key not in kept.programs:
-        kept.programs[key] = Programs(model, read, replicas, device)
-    return kept.programs[key]
-
-
-def _tell(count: StepCount, accumulation: Accumulation, batch_size: int) -> None:
-    logger = tf.get_logger()
-    if accumulation.total > 1:
-        logger.info(
-            "Training with an effective batch size of %d: batch size %d, %d gradient "
-            "accumulation steps per replica, %d replicas. Doing %d weight updates per "
-            "execution per replica.",
-            batch_size * accumulation.total,
-            batch_size,
-            accumulation.micro_batches,
-            accumulation.replicas,
-            count.per_execution // accumulation.micro_batches,
-        )
-    if count.per_execution == 1:
-        logger.info(
-            "`steps_per_execution` is 1: a larger value lets the device run several "
-            "batches without waiting for the host."
-        )
-
-
-def _warn_of_statistics(model: Any, cut: Cut | None) -> None:
-    """Say once per model what real pipelines do to moving statistics."""
-    kept = kept_of(model)
-    layers = moving_statistics(cut) if cut and not kept.warned_of_statistics else []
-    if layers:
-        kept.warned_of_statistics = True
-        tf.get_logger().warning(
-            "The moving statistics of %s are not updated properly while a pipelined "
-            "model is trained on a real IPU. Here every forward pass updates them, in "
-            "the order of micro-batches.",
-            ", ".join(layers),
-        )
-
-
-def _warn_of_groups(device: Device, replicas: int) -> None:
-    group = device.config.get(
-        "norms.experimental.distributed_batch_norm_replica_group_size", 1
-    )
-    if group > 1 and replicas > 1:
-        tf.get_logger().warning(
-            "norms.experimental.distributed_batch_norm_replica_group_size is %d, but "
-            "the emulation normalises every replica's batch by itself.",
-            group,
-        )

@@ -7,25 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.engine.accumulation import Accumulation
 from ipu_runtime.engine.device_loop import build_loop
-from ipu_runtime.engine.graph_pipeline import (
-    BuiltRun,
-    GradientMap,
-    GraphPipeline,
-    Update,
-    build_run,
-)
+from ipu_runtime.engine.graph_pipeline import BuiltRun, GraphPipeline, build_run
 from ipu_runtime.engine.placement import Placement, current_placement
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.ops import pipeline_checks as checks
 from ipu_runtime.ops.optimizer_function_output import OptimizerFunctionOutput
+from ipu_runtime.ops.pipeline_results import ResultOptions, enqueue_results
+from ipu_runtime.ops.pipeline_update import update_of
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
-from ipu_runtime.optimizers.ipu_optimizer import IpuOptimizer
-from ipu_runtime.optimizers.map_gradient_optimizer import MapGradientOptimizer
 from ipu_runtime.plan.schedules import build_schedule
 
 __all__ = ["OptimizerFunctionOutput", "pipeline", "recomputation_checkpoint"]
@@ -122,17 +115,6 @@ def pipeline(
 
 
 @dataclass(frozen=True)
-class ResultOptions:
-    """What of a pipeline's results goes to the host."""
-
-    outfeed: Any = None
-    loss_only: bool = False
-    accumulate: bool = False
-    accumulate_dtype: Any = None
-    mask: Sequence[bool] | None = None
-
-
-@dataclass(frozen=True)
 class PreparedPipeline:
     """A checked pipeline, ready to be built into a loop."""
 
@@ -149,7 +131,7 @@ class PreparedPipeline:
     def run_once(self) -> tuple[BuiltRun, list[Any]]:
         """Build one run into the current graph; return it and what must be run."""
         run = build_run(self.pipeline)
-        operations = _enqueue(run, self.results, self.training)
+        operations = enqueue_results(run, self.results, self.training)
         if run.update is not None:
             operations.append(
                 run.update if isinstance(run.update, tf.Operation) else run.update.op
@@ -246,7 +228,7 @@ def prepare(
         Accumulation(reduction, count * serialization, 1, dtype),
         tuple(inputs or ()),
         infeed._dequeue if infeed is not None else None,
-        _update_of(optimizer_function) if optimizer_function else None,
+        update_of(optimizer_function) if optimizer_function else None,
     )
     return PreparedPipeline(graph_pipeline, results, mapping, count)
 
@@ -264,110 +246,3 @@ def _one_stage(stage: Any) -> Callable[..., Any]:
         return outputs
 
     return together
-
-
-def _update_of(
-    optimizer_function: Callable[..., OptimizerFunctionOutput],
-) -> Callable[[Any], Update]:
-    def update(outputs: Any) -> Update:
-        arguments = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-        output = optimizer_function(*arguments)
-        if not isinstance(output, OptimizerFunctionOutput):
-            raise TypeError(
-                "`optimizer_function` must return an OptimizerFunctionOutput, but "
-                f"returned {output!r}."
-            )
-        if isinstance(output.opt, keras.optimizers.Optimizer):
-            return _keras_update(output)
-        variables = output.compute_gradients_kwargs.get("var_list")
-        return Update(
-            output.loss,
-            variables or tf.compat.v1.trainable_variables(),
-            lambda pairs: output.opt.apply_gradients(
-                pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
-            ),
-            _gradient_maps(output.opt),
-        )
-
-    return update
-
-
-def _keras_update(output: OptimizerFunctionOutput) -> Update:
-    variables = output.variables
-    if variables is None and output.tape is not None:
-        variables = output.tape.watched_variables()
-    if not variables:
-        raise RuntimeError(
-            "No variables to optimize: a Keras optimizer needs `variables` or a `tape`."
-        )
-    by_handle = {variable.handle.name: variable for variable in variables}
-
-    def apply(pairs: list[tuple[Any, Any]]) -> Any:
-        before = len(tf.compat.v1.get_default_graph().get_operations())
-        output.opt.apply_gradients(
-            [(gradient, by_handle[item.handle.name]) for gradient, item in pairs]
-        )
-        made = tf.compat.v1.get_default_graph().get_operations()[before:]
-        return tf.group(*(item for item in made if item.type.startswith("Assign")))
-
-    return Update(output.loss, list(variables), apply)
-
-
-def _gradient_maps(optimizer: Any) -> list[GradientMap]:
-    """Return the functions that wrapping optimizers apply to each gradient."""
-    maps: list[GradientMap] = []
-    while isinstance(optimizer, IpuOptimizer):
-        if isinstance(optimizer, MapGradientOptimizer):
-            maps.insert(0, optimizer.gradient_mapping_function)
-        optimizer = optimizer.wrapped
-    return maps
-
-
-def _enqueue(run: BuiltRun, options: ResultOptions, training: bool) -> list[Any]:
-    """Send results to the host, micro-batch by micro-batch or summed up."""
-    results = [
-        _selected(outputs, loss, options, training)
-        for outputs, loss in zip(
-            run.outputs, run.losses or [None] * len(run.outputs), strict=True
-        )
-    ]
-    if not tf.nest.flatten(results[0]):
-        return []
-    if options.outfeed is None:
-        raise ValueError(
-            "The last computational stage has tensor outputs, but there is no "
-            "`outfeed_queue` for them."
-        )
-    if options.accumulate:
-        total = tf.nest.map_structure(
-            lambda *parts: tf.add_n([_cast(part, options) for part in parts]), *results
-        )
-        return [options.outfeed._enqueue(total)]
-    operations: list[Any] = []
-    for result in results:
-        with tf.control_dependencies(operations[-1:]):
-            operations.append(options.outfeed._enqueue(result))
-    return operations
-
-
-def _selected(outputs: Any, loss: Any, options: ResultOptions, training: bool) -> Any:
-    if options.loss_only:
-        return loss
-    if not training:
-        keep = isinstance(outputs, dict) or tf.is_tensor(outputs)
-        return outputs if keep else list(outputs)
-    flat = tf.nest.flatten(outputs)
-    if options.mask is None:
-        return flat
-    if len(options.mask) != len(flat):
-        raise ValueError(
-            f"`outfeed_mask` has {len(options.mask)} entries for {len(flat)} outputs."
-        )
-    return [item for item, left in zip(flat, options.mask, strict=True) if not left]
-
-
-def _cast(tensor: Any, options: ResultOptions) -> Any:
-    wanted = options.accumulate_dtype
-    if callable(wanted) and not isinstance(wanted, tf.DType):
-        wanted = wanted(tensor)
-    return tensor if wanted is None else tf.cast(tensor, wanted)
