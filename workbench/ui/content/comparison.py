@@ -75,10 +75,10 @@ def _metric(row: MetricRow, column: int) -> Content:
             parts.append((fit("-", column), MUTED))
             continue
         text = figure(value)
+        if index and base:
+            text += f" {change(value, base)}"
         if index == row.best_index:
             text += " best"
-        elif index and base:
-            text += f" {change(value, base)}"
         style = GOOD if index == row.best_index else ""
         parts.append((fit(text, column - 1) + " ", style))
     return line(*parts)

@@ -55,8 +55,8 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = cursor_bindings()
     cursor_key: reactive[str] = reactive("", init=False)
 
-    class Highlighted(Message):
-        """The cursor is on another row."""
+    class OfRow(Message):
+        """Something about one row."""
 
         def __init__(self, row_list: RowList, key: str) -> None:
             super().__init__()
@@ -67,22 +67,15 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         def control(self) -> RowList:
             """The list, for `on(...)`."""
             return self.row_list
+
+    class Highlighted(OfRow):
+        """The cursor is on another row."""
+
+    class Clicked(OfRow):
+        """The row that has the cursor already was clicked once more."""
 
     class Resized(Message):
         """Rows may have to be made for another width."""
-
-    class Clicked(Message):
-        """The row that has the cursor already was clicked once more."""
-
-        def __init__(self, row_list: RowList, key: str) -> None:
-            super().__init__()
-            self.row_list = row_list
-            self.key = key
-
-        @property
-        def control(self) -> RowList:
-            """The list, for `on(...)`."""
-            return self.row_list
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
