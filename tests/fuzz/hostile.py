@@ -111,6 +111,8 @@ def changed_tables(
     """Put values that do not belong there anywhere into tables."""
     changed: Any = _copy(tables)
     for _ in range(draw(st.integers(1, most))):
+        if not changed:  # Everything has been dropped already.
+            break
         container, key = draw(_places(changed))
         action = draw(st.sampled_from(("value", "number", "text", "drop", "new", "up")))
         if action == "drop":

@@ -60,7 +60,7 @@ _READINGS: tuple[tuple[str, str, _Choice, _Reading], ...] = (
         lambda o: _last(o, "host_step_ms"),
     ),
     ("step time, modelled, µs", "ipu_step_us", min, lambda o: _last(o, "ipu_step_us")),
-    ("training time, measured", "seconds", min, lambda o: o.seconds),
+    ("training time, measured, s", "seconds", min, lambda o: o.seconds),
     ("epochs done", "epochs", max, lambda o: _epochs(o)),
 )
 
