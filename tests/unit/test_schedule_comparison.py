@@ -32,9 +32,9 @@ def test_memory_is_known_for_the_ipus_own_schedules_only(
 def test_sequential_keeps_nothing_and_grouped_keeps_most_on_the_ipu(
     rows: dict[ScheduleKind, ScheduleRow],
 ) -> None:
-    assert rows[ScheduleKind.SEQUENTIAL].waiting == 0
-    assert rows[ScheduleKind.GROUPED].waiting == 2
-    assert rows[ScheduleKind.INTERLEAVED].waiting == 1
+    assert rows[ScheduleKind.SEQUENTIAL].stash == 0
+    assert rows[ScheduleKind.GROUPED].stash == 2
+    assert rows[ScheduleKind.INTERLEAVED].stash == 1
 
 
 def test_experiment_without_pipeline_has_nothing_to_compare() -> None:

@@ -84,8 +84,8 @@ def stage_lines(plan: Plan, style: TextStyle) -> list[str]:
         "backward",
         *(["recompute"] if recomputes else []),
         "",
-        "waiting",
         "stash",
+        "size",
     ]
     lines = table_lines(headings, rows, left=(headings.index(""),))
     room = max(style.width - len(lines[0]) - 4, 16)

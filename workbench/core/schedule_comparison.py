@@ -23,7 +23,7 @@ class ScheduleRow:
     """Why it cannot be used here; empty if it can."""
     timeline: Timeline | None = None
     micro_batches: int = 1
-    waiting: int = 0
+    stash: int = 0
     """Micro-batches that wait at most between forward and backward, in one stage."""
     memory_bytes: int | None = None
     """Memory of the fullest IPU; unknown for schedules that the IPU does not have."""
@@ -69,7 +69,7 @@ def _row(
             kind,
             timeline=plan_timeline(planned),
             micro_batches=count,
-            waiting=max(planned.schedule.fifo_depth),
+            stash=max(planned.schedule.fifo_depth),
             memory_bytes=max((item.used_bytes for item in planned.memory), default=0),
         )
     try:
@@ -87,5 +87,5 @@ def _row(
         kind,
         timeline=build_timeline(schedule, times),
         micro_batches=count,
-        waiting=max(schedule.fifo_depth),
+        stash=max(schedule.fifo_depth),
     )

@@ -15,7 +15,7 @@ def schedule_lines(spec: ExperimentSpec, plan: Plan, style: TextStyle) -> list[s
     rows = [_cells(row, plan) for row in compare_schedules(spec, plan)]
     if not rows:
         return ["Schedules: there is no pipeline to schedule"]
-    headings = ["schedule", "per batch", "bubble", "waiting", "fullest IPU", ""]
+    headings = ["schedule", "per batch", "bubble", "stash", "fullest IPU", ""]
     lines = table_lines(headings, rows, left=(0, 5))
     room = style.width - 2
     return [
@@ -39,7 +39,7 @@ def _cells(row: ScheduleRow, plan: Plan) -> list[str]:
         row.kind.value,
         microseconds(row.us_per_batch),
         share(row.timeline.schedule.bubble_fraction),
-        str(row.waiting),
+        str(row.stash),
         "" if row.memory_bytes is None else byte_size(row.memory_bytes),
         remark,
     ]

@@ -83,7 +83,7 @@ class SchedulesScreen(ModalScreen[str | None]):
 
 def _heading() -> Content:
     text = (
-        f"{'schedule':<18}{'per batch':>10}{'':>8}{'bubble':>8}{'waiting':>9}"
+        f"{'schedule':<18}{'per batch':>10}{'':>8}{'bubble':>8}{'stash':>9}"
         f"{'fullest IPU':>13}  on the IPU"
     )
     return line((text, MUTED))
@@ -100,7 +100,7 @@ def _line(row: ScheduleRow, now: str, base: float) -> Content:
         name,
         f"{microseconds(row.us_per_batch):>10}",
         (f"{difference:>8}", GOOD if row.us_per_batch < base else WARN),
-        f"{bubble:>8}{row.waiting:>9}{memory:>13}  ",
+        f"{bubble:>8}{row.stash:>9}{memory:>13}  ",
         ("yes", GOOD) if row.kind.on_ipu else ("no, what-if", MUTED),
     )
 
