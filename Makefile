@@ -26,7 +26,7 @@ kill-test: $(STAMP)
 	IPU_WORKBENCH_KILLS=30 IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy \
 		$(BIN)/python -m pytest -q tests/headless/test_kill_and_resume.py
 
-# About 10,000 hostile files, changes and records; takes about a quarter of an hour.
+# About 10,000 hostile files, changes and records; takes some minutes.
 fuzz: $(STAMP)
 	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/fuzz
 

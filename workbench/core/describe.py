@@ -44,8 +44,10 @@ def describe(metric: str, curve: Curve) -> str:
     best_word = "lowest" if words.lower_is_better else "highest"
     verb = "fell" if values[-1] < values[0] else "rose"
     path = f"stayed at {last}" if first == last else f"{verb} from {first} to {last}"
+    span = f"{points[-1][0]:.3g}"
+    epochs = f"{span} epoch" if span == "1" else f"{span} epochs"
     return (
-        f"The {words.title} {path} over {points[-1][0]:.3g} epochs; {best_word} "
+        f"The {words.title} {path} over {epochs}; {best_word} "
         f"{figure(best_y, words.unit)} at epoch {best_x:.3g}; {_trend(values)}."
     )
 
