@@ -174,7 +174,7 @@ async def test_changes_of_one_preset_survive_a_look_at_another(
         await pilot.press("up")
         await pilot.pause()
         assert app.draft.value("data.batch_size") == 32
-        assert "• mnist-ipu-pipelined" in screen_text(app)
+        assert "•›mnist-ipu-pipelined" in screen_text(app)  # noqa: RUF001
 
 
 async def test_saved_preset_appears_in_the_list(make_app: MakeApp) -> None:
