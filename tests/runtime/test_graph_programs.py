@@ -212,7 +212,7 @@ def test_feed_rules() -> None:
             queue.enqueue(tf.constant(2))
 
 
-def _pipeline_losses(ipus: int = 2, **options: Any) -> Any:
+def _pipeline_losses(ipus: int = 2, count: int = 4, **options: Any) -> Any:
     """Return what a small trained pipeline sends to the host, and its weights."""
     _configure(ipus)
     outfeed = IPUOutfeedQueue()
@@ -243,7 +243,7 @@ def _pipeline_losses(ipus: int = 2, **options: Any) -> Any:
             program = ipu_compiler.compile(
                 lambda: pipeline(
                     [first, second],
-                    gradient_accumulation_count=4,
+                    gradient_accumulation_count=count,
                     repeat_count=2,
                     infeed_queue=infeed,
                     outfeed_queue=outfeed,
@@ -272,6 +272,40 @@ def test_pipeline_results_reach_the_host_as_asked_for() -> None:
     np.testing.assert_array_equal(sequential, losses)
     for one, two in zip(whole, other, strict=True):
         np.testing.assert_array_equal(one, two)
+
+
+def test_serialized_batches_are_more_micro_batches_of_one_update() -> None:
+    options = {"device_mapping": [0, 0], "outfeed_loss": True}
+    losses, whole = _pipeline_losses(
+        pipeline_schedule=PipelineSchedule.Sequential, ipus=1, **options
+    )
+    serialized, parts = _pipeline_losses(
+        count=2, batch_serialization_iterations=2, ipus=1, **options
+    )
+    np.testing.assert_array_equal(serialized, losses)
+    for one, two in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_functions_of_one_stage_work_on_the_same_values() -> None:
+    queue = IPUOutfeedQueue()
+
+    def build(infeed: IPUInfeedQueue) -> Any:
+        return pipeline(
+            [
+                lambda x: x + 1.0,
+                [lambda x: x * 2.0, lambda x: x * 3.0],
+                lambda a, b: [a, b],
+            ],
+            3,
+            infeed_queue=infeed,
+            outfeed_queue=queue,
+            device_mapping=[0, [0, 1], 1],
+        )
+
+    doubled, tripled = _run(build, lambda _: queue.dequeue(), ipus=2)
+    assert doubled.tolist() == [2, 4, 6]
+    assert tripled.tolist() == [3, 6, 9]
 
 
 def test_pipeline_reduction_methods_scale_the_update() -> None:
