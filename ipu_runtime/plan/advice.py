@@ -33,7 +33,7 @@ def advise(plan: Plan) -> tuple[Advice, ...]:
         return ()
     advice: dict[str, Advice] = {}
     for where, value, reason, request in _changes(plan):
-        changed = make_plan(request)
+        changed = make_plan(request, with_remedies=False)
         if not changed.ok or changed.step is None:
             continue
         saved = 1 - changed.ipu_us_per_batch / plan.ipu_us_per_batch

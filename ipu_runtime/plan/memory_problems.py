@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ipu_runtime.plan.plan import IpuMemory, Plan, PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
-from ipu_runtime.plan.remedies import Remedy, find_remedies
+from ipu_runtime.plan.remedies import Remedy
 
 
 def memory_problems(
-    request: PlanRequest,
     memory: tuple[IpuMemory, ...],
-    system_ipus: int,
+    remedies: Iterable[Remedy],
     plan: Callable[[PlanRequest], Plan],
 ) -> tuple[Problem, ...]:
-    """Name every IPU that is too full, with the changes that would help."""
+    """Name every IPU that is too full, with the remedies that would help."""
     full = [item for item in memory if not item.fits]
     if not full:
         return ()
-    tried = [
-        _try(remedy, plan) for remedy in find_remedies(request, memory, system_ipus)
-    ]
+    tried = [_try(remedy, plan) for remedy in remedies]
     tried = [outcome for outcome in tried if outcome[0]]
     helped = next((outcome for outcome in tried if outcome[3]), ("", "", None, False))
     hint = "; ".join(outcome[0] for outcome in tried)

@@ -12,18 +12,19 @@ from ipu_runtime.plan.memory_problems import memory_problems
 from ipu_runtime.plan.modelled_config import read_config
 from ipu_runtime.plan.plan import Plan, PlanRequest, StagePlan
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.remedies import find_remedies
 from ipu_runtime.plan.replica import Replica, describe_replica
 from ipu_runtime.plan.replication import replica_count, steps_per_replica
 from ipu_runtime.plan.step_time import Timing
 from ipu_runtime.plan.validation import check_request
 
 
-def make_plan(request: PlanRequest) -> Plan:
-    """Plan a request; whatever is wrong with it is among the plan's problems."""
-    return _plan(request, with_remedies=True)
+def make_plan(request: PlanRequest, *, with_remedies: bool = True) -> Plan:
+    """Plan a request; whatever is wrong with it is among the plan's problems.
 
-
-def _plan(request: PlanRequest, *, with_remedies: bool) -> Plan:
+    Remedies for what does not fit are plans of their own; who plans thousands of
+    requests does without.
+    """
     try:
         table = load_table(request.hardware_file)
     except HardwareFileError as error:
@@ -40,13 +41,8 @@ def _plan(request: PlanRequest, *, with_remedies: bool) -> Plan:
     timing = replica.time()
     memory = plan_memory(replica.memory_request(), table)
     problems += _io_problems(replica, memory)
-    if with_remedies:
-        problems += memory_problems(
-            request,
-            memory.ipus,
-            system.ipus,
-            lambda changed: _plan(changed, with_remedies=False),
-        )
+    remedies = find_remedies(request, memory.ipus, system.ipus) if with_remedies else ()
+    problems += memory_problems(memory.ipus, remedies, _plan_alone)
     steps, execution = steps_per_replica(request), replica.steps_per_execution
     return Plan(
         request=request,
@@ -84,6 +80,10 @@ def _plan(request: PlanRequest, *, with_remedies: bool) -> Plan:
         all_reduce_us=timing.all_reduce_us,
         constants=table.values,
     )
+
+
+def _plan_alone(request: PlanRequest) -> Plan:
+    return make_plan(request, with_remedies=False)
 
 
 def _can_be_planned(request: PlanRequest, problems: Sequence[Problem]) -> bool:

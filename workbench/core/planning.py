@@ -45,12 +45,12 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
     )
 
 
-def plan_experiment(spec: ExperimentSpec) -> Plan:
+def plan_experiment(spec: ExperimentSpec, *, with_remedies: bool = True) -> Plan:
     """Return the modelled effect of an experiment; on the CPU, as if on one IPU."""
     # Late, because a list of presets needs requests at most, and no cost model.
     from ipu_runtime.plan.planner import make_plan
 
-    return make_plan(plan_request(spec))
+    return make_plan(plan_request(spec), with_remedies=with_remedies)
 
 
 def _pipeline(spec: ExperimentSpec) -> PipelineRequest | None:

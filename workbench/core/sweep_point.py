@@ -103,7 +103,7 @@ def plan_point(base: Mapping[str, Any], point: Point) -> PointResult:
     experiment = experiment_at(base, point)
     if experiment.spec is None:
         return refused(point, experiment.problems)
-    plan = plan_experiment(experiment.spec)
+    plan = plan_experiment(experiment.spec, with_remedies=False)
     reasons = [item for item in plan.problems if item.severity is not Severity.WARNING]
     return PointResult(
         point.index,
