@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import logging
 import os
 import sys
 import time
 from pathlib import Path
 
-# Before TensorFlow is loaded by a part: its start-up lines are no figures.
+# Before TensorFlow is loaded by a part: its start-up lines and hints are no figures.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from bench.figure import Figure, table
@@ -18,6 +19,7 @@ from bench.machine import describe
 
 PARTS = ("plans", "app", "engine", "estimators", "streaming", "memory")
 RESULTS = Path(__file__).parent / "results.json"
+logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
 def main() -> int:
