@@ -40,8 +40,9 @@ def ratio(
     gc.freeze()
     pairs = [(seconds(ours), seconds(reference)) for _ in range(rounds)]
     ratios = [mine / other for mine, other in pairs]
-    reference_s = statistics.median(other for _, other in pairs)
-    told = f"reference {reference_s * 1e3:.3g} ms" + (f", {note}" if note else "")
+    references = [other * 1e3 for _, other in pairs]
+    told = f"reference {statistics.median(references):,.0f} ms"
+    told += f", at best {min(references):,.0f} ms" + (f", {note}" if note else "")
     return Figure(
         area,
         name,
