@@ -15,7 +15,7 @@ from workbench.ui.content.pieces import GOOD, HEADING, MARK, MUTED, Part, fit, l
 from workbench.ui.themes import RUN_COLOURS, RUN_MARKERS, hex_colour
 from workbench.ui.widgets.row_list import Row
 
-_NAME_WIDTH = 28
+_NAME_WIDTH = 30
 
 
 def comparison_rows(
@@ -60,7 +60,9 @@ def _heading(comparison: Comparison, column: int) -> Content:
 
 
 def _field(item: FieldDifference, column: int, differs: bool) -> Content:
-    parts: list[Part] = [(fit(f"  {item.path}", _NAME_WIDTH), "" if differs else MUTED)]
+    parts: list[Part] = [
+        (fit(f"  {item.path}", _NAME_WIDTH - 1) + " ", "" if differs else MUTED)
+    ]
     for value in item.values:
         text = "-" if value is None else value_text(value)
         parts.append((fit(text, column - 1) + " ", MARK if differs else MUTED))
@@ -68,7 +70,7 @@ def _field(item: FieldDifference, column: int, differs: bool) -> Content:
 
 
 def _metric(row: MetricRow, column: int) -> Content:
-    parts: list[Part] = [fit(f"  {row.name}", _NAME_WIDTH)]
+    parts: list[Part] = [fit(f"  {row.name}", _NAME_WIDTH - 1) + " "]
     base = row.values[0]
     for index, value in enumerate(row.values):
         if value is None:
