@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 
 from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.rules.request_checks import check_request
 
 _WORTH = 0.05
 """Advice that saves less than this share of the time is not given."""
 _IO_TILES = (32, 64, 128)
+"""More of them only hold more, and are missing where the model computes."""
 _SUM_BUFFER_BYTES = 50_000_000
 
 
@@ -33,19 +36,26 @@ def advise(plan: Plan) -> tuple[Advice, ...]:
         return ()
     advice: dict[str, Advice] = {}
     for where, value, reason, request in _changes(plan):
-        changed = make_plan(request, with_remedies=False)
+        if where in advice or _refused(request):
+            continue
+        changed = make_plan(request, with_remedies=False, with_layers=False)
         if not changed.ok or changed.step is None:
             continue
-        saved = 1 - changed.ipu_us_per_batch / plan.ipu_us_per_batch
-        best = advice.get(where)
-        if saved >= _WORTH and (best is None or saved > best.saved):
-            advice[where] = Advice(
-                where, value, changed.ipu_us_per_batch, saved, reason
-            )
-    return tuple(sorted(advice.values(), key=lambda item: -item.saved))
+        us = changed.ipu_us_per_batch
+        saved = 1 - us / plan.ipu_us_per_batch
+        advice[where] = Advice(where, value, us, saved, reason)
+    worth = (item for item in advice.values() if item.saved >= _WORTH)
+    return tuple(sorted(worth, key=lambda item: -item.saved))
+
+
+def _refused(request: PlanRequest) -> bool:
+    """Tell without planning whether the device would refuse a request."""
+    problems = check_request(request)
+    return any(problem.severity is Severity.ERROR for problem in problems)
 
 
 def _changes(plan: Plan) -> Iterator[tuple[str, object, str, PlanRequest]]:
+    """Yield what may help; of values for one field, the first that works is best."""
     request, config = plan.request, plan.request.config
     if plan.steps_per_execution < plan.steps_per_epoch:
         yield (

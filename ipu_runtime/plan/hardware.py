@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ipu_runtime.plan.toml_reading import TomlError, read_toml
+from ipu_runtime.plan.config.file_reading import read_file
+from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 
+_MOST_BYTES = 2**20
 _SMALLEST, _LARGEST = 1e-6, 1e15
 """Numbers outside are mistakes, and would overflow or divide by nothing."""
 
@@ -28,7 +30,6 @@ class IpuType(NamedTuple):
     fp32_tflops: float
     macs_fp16_partials_fp16: int
     """Multiply-adds per tile and cycle of the matrix unit."""
-    macs_fp16_partials_fp32: int
     macs_fp32: int
     host_gb_s: float
     """From the host to one IPU, each way."""
@@ -52,7 +53,6 @@ class System(NamedTuple):
     ipu: IpuType
     ipus: int
     ipus_per_machine: int
-    fabric: str
 
 
 class Constant(NamedTuple):
@@ -62,6 +62,15 @@ class Constant(NamedTuple):
     unit: str
     confidence: str
     """H read in a source, M derived, L a modelling choice."""
+    origin: str
+    group: str = ""
+    """What its error counts as: compute, exchange, sync, host, links, code, memory."""
+
+
+class ErrorShare(NamedTuple):
+    """How far off figures of one confidence may be."""
+
+    share: float
     origin: str
 
 
@@ -98,6 +107,8 @@ class HardwareTable:
     constants: Mapping[str, Constant]
     code: Mapping[str, CodeSize]
     optimizers: Mapping[str, OptimizerCost]
+    errors: Mapping[str, ErrorShare]
+    """By confidence."""
 
     @functools.cached_property
     def values(self) -> Mapping[str, float]:
@@ -134,7 +145,7 @@ def load_table(path: str = "") -> HardwareTable:
     merged = read_toml(packaged.read_text(encoding="utf-8"))
     if path:
         try:
-            added = read_toml(Path(path).read_text(encoding="utf-8"))
+            added = read_toml(read_file(Path(path), _MOST_BYTES).decode())
         except OSError as error:
             raise HardwareFileError(f"{path}: {error.strerror}") from error
         except (UnicodeDecodeError, TomlError) as error:
@@ -157,6 +168,7 @@ def load_table(path: str = "") -> HardwareTable:
         constants=_entries(merged, "constants", Constant, path),
         code=_entries(merged, "code", CodeSize, path),
         optimizers=_entries(merged, "optimizers", OptimizerCost, path),
+        errors=_entries(merged, "errors", ErrorShare, path),
     )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipu_runtime.plan.model_spec import ModelSpec
-from ipu_runtime.plan.op_costs import OpCost
+from ipu_runtime.plan.costs.op_costs import OpCost
+from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.problem import Problem, Severity
-from ipu_runtime.plan.schedule import Recomputation, Schedule, ScheduleKind
-from ipu_runtime.plan.schedules import build_schedule
+from ipu_runtime.plan.schedule.building import build_schedule, default_mapping
+from ipu_runtime.plan.schedule.schedule import Recomputation, Schedule, ScheduleKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,16 @@ class PipelineRequest:
     device_mapping: tuple[int, ...] = ()
     """IPU of every stage; empty means one IPU per stage, in order."""
     offload_activations: bool = False
+    offload_optimizer_state: bool = False
+    """Whether what only the weight update needs lives in streaming memory."""
+    shard_optimizer_state: bool = False
+    """Whether each replica holds its share of what is offloaded."""
+
+    def __post_init__(self) -> None:
+        # The default is the default, whether somebody wrote it down or not.
+        mapping, stages = self.device_mapping, self.stages
+        if len(mapping) == stages and mapping == default_mapping(self.schedule, stages):
+            object.__setattr__(self, "device_mapping", ())
 
     @property
     def stages(self) -> int:
@@ -40,7 +50,6 @@ class PlanRequest:
     batch_size: int
     batches: int
     """Batches of one epoch, over all replicas."""
-    epochs: int = 1
     label_values: int = 1
     """Values of one sample's target that are streamed with it."""
     steps_per_execution: int = 1
@@ -56,6 +65,17 @@ class PlanRequest:
     """IPUConfig fields that differ from their default, by dotted path."""
     hardware_file: str = ""
     """TOML file that adds to the hardware table; empty means none."""
+    instances: int = 1
+    """Processes that the replicas are shared out among."""
+    hosts: int = 1
+    """Machines that these processes are spread over."""
+
+    @property
+    def stage_of_layer(self) -> tuple[int, ...]:
+        """Stage of every layer; a model that is not pipelined is one stage."""
+        if self.pipeline is not None:
+            return self.pipeline.stage_of_layer
+        return (0,) * len(self.model.stage_layers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +249,12 @@ class Plan:
     """One weight update, loop control of a pipeline included."""
     all_reduce_us: float = 0.0
     """Gradients over replicas, once per weight update."""
+    ipus_per_instance: int = 0
+    """IPUs that each process reserves."""
+    feed_us: float = 0.0
+    """Time in which a host sends what its replicas take in a step."""
+    broadcast_us: float = 0.0
+    """Weights from the first host to the others, once before training."""
     constants: Mapping[str, float] = field(default_factory=dict)
     """The constants behind the figures, by name."""
 
@@ -266,6 +292,12 @@ class Plan:
     def ipu_us_per_batch(self) -> float:
         """Modelled time per batch of data, over all replicas."""
         return self.ipu_step_us / self.replicas if self.replicas else 0.0
+
+    @property
+    def fullest_tile(self) -> float:
+        """How full the fullest tile of any IPU is."""
+        shares = (m.fullest_tile_bytes / m.tile_capacity_bytes for m in self.memory)
+        return max(shares, default=0.0)
 
     @property
     def samples_per_second(self) -> float:

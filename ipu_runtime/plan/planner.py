@@ -2,67 +2,69 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ipu_runtime.plan.count_rules import too_many_micro_batches
-from ipu_runtime.plan.hardware import HardwareFileError, load_table
-from ipu_runtime.plan.layer_plans import plan_layers
-from ipu_runtime.plan.memory import MemoryPlan, plan_memory
-from ipu_runtime.plan.memory_problems import memory_problems
-from ipu_runtime.plan.modelled_config import read_config
-from ipu_runtime.plan.plan import Plan, PlanRequest, StagePlan
+from ipu_runtime.plan.config.modelled_config import read_config
+from ipu_runtime.plan.costs.layer_plans import plan_layers
+from ipu_runtime.plan.hardware import HardwareFileError, HardwareTable, load_table
+from ipu_runtime.plan.memory.memory_plan import MemoryPlan, plan_memory
+from ipu_runtime.plan.memory.memory_problems import memory_problems
+from ipu_runtime.plan.memory.remedies import find_remedies
+from ipu_runtime.plan.plan import LayerPlan, Plan, PlanRequest, StagePlan
 from ipu_runtime.plan.problem import Problem, Severity
-from ipu_runtime.plan.remedies import find_remedies
 from ipu_runtime.plan.replica import Replica, describe_replica
-from ipu_runtime.plan.replication import replica_count, steps_per_replica
+from ipu_runtime.plan.rules.count_rules import too_many_micro_batches
+from ipu_runtime.plan.rules.replica_counts import replica_count, steps_per_replica
+from ipu_runtime.plan.rules.request_checks import check_request
 from ipu_runtime.plan.step_time import Timing
-from ipu_runtime.plan.validation import check_request
 
 
-def make_plan(request: PlanRequest, *, with_remedies: bool = True) -> Plan:
+def make_plan(
+    request: PlanRequest,
+    *,
+    with_remedies: bool = True,
+    with_layers: bool = True,
+    table: HardwareTable | None = None,
+) -> Plan:
     """Plan a request; whatever is wrong with it is among the plan's problems.
 
     Remedies for what does not fit are plans of their own; who plans thousands of
-    requests does without.
+    requests does without. So does a remedy, without the table of its layers too.
+    Another table than that of the request answers what if the hardware were different.
     """
     try:
-        table = load_table(request.hardware_file)
+        table = table or load_table(request.hardware_file)
     except HardwareFileError as error:
         return Plan(request, (Problem("hardware", str(error)),))
-    problems = list(check_request(request))
+    problems = list(check_request(request, table))
     system = table.system(request.system)
     if system is None or not _can_be_planned(request, problems):
         return Plan(request, tuple(problems))
     half = request.model.dtype == "float16"
     options, unread = read_config(request.config, system, table, half, request.training)
     problems += unread
-    replica, unknown = describe_replica(request, table, system, options)
+    replica, unknown = describe_replica(_ordered(request), table, system, options)
     problems += unknown
     timing = replica.time()
     memory = plan_memory(replica.memory_request(), table)
     problems += _io_problems(replica, memory)
     remedies = find_remedies(request, memory.ipus, system.ipus) if with_remedies else ()
-    problems += memory_problems(memory.ipus, remedies, _plan_alone)
+    alone = functools.partial(
+        make_plan, with_remedies=False, with_layers=False, table=table
+    )
+    problems += memory_problems(memory.ipus, remedies, alone)
     steps, execution = steps_per_replica(request), replica.steps_per_execution
+    local = replica.replicas // request.instances
     return Plan(
         request=request,
         problems=tuple(problems),
         replicas=replica.replicas,
         ipus=replica.replicas * replica.ipus_per_replica,
         ipus_per_replica=replica.ipus_per_replica,
-        layers=plan_layers(
-            request.model,
-            request.batch_size,
-            options.costing,
-            replica.optimizer,
-            replica.with_loss,
-            replica.stage_of_layer,
-            request.label_values,
-            replica.accumulates,
-            options.ipu.clock_hz,
-            table,
-        ),
-        stages=_stage_plans(replica, timing, memory),
+        layers=_layer_table(request, replica) if with_layers else (),
+        stages=_stage_plans(request, replica, timing, memory),
         memory=memory.ipus,
         step=timing.step,
         steps_per_epoch=steps,
@@ -78,12 +80,26 @@ def make_plan(request: PlanRequest, *, with_remedies: bool = True) -> Plan:
         run_us=timing.run_us,
         update_us=timing.whole_update_us,
         all_reduce_us=timing.all_reduce_us,
+        ipus_per_instance=local * replica.ipus_per_replica,
+        feed_us=replica.feed_us,
+        broadcast_us=replica.broadcast_us,
         constants=table.values,
     )
 
 
-def _plan_alone(request: PlanRequest) -> Plan:
-    return make_plan(request, with_remedies=False)
+def _ordered(request: PlanRequest) -> PlanRequest:
+    """Return the request with its layers in the order that the graph decides.
+
+    A preset and Keras list branches differently, and the fullest moment of a walk
+    depends on the order.
+    """
+    model, pipeline = request.model, request.pipeline
+    if model.ordered is model:
+        return request
+    if pipeline is not None:
+        stages = tuple(pipeline.stage_of_layer[at] for at in model.order)
+        pipeline = replace(pipeline, stage_of_layer=stages)
+    return replace(request, model=model.ordered, pipeline=pipeline)
 
 
 def _can_be_planned(request: PlanRequest, problems: Sequence[Problem]) -> bool:
@@ -100,13 +116,23 @@ def _can_be_planned(request: PlanRequest, problems: Sequence[Problem]) -> bool:
     )
 
 
+def _layer_table(request: PlanRequest, replica: Replica) -> tuple[LayerPlan, ...]:
+    return plan_layers(
+        replica.work._replace(model=request.model),
+        request.stage_of_layer,
+        request.label_values,
+        replica.accumulates,
+        replica.options.ipu.clock_hz,
+        replica.table,
+    )
+
+
 def _stage_plans(
-    replica: Replica, timing: Timing, memory: MemoryPlan
+    request: PlanRequest, replica: Replica, timing: Timing, memory: MemoryPlan
 ) -> tuple[StagePlan, ...]:
     names: list[list[str]] = [[] for _ in replica.mapping]
-    for layer, stage in zip(
-        replica.request.model.stage_layers, replica.stage_of_layer, strict=True
-    ):
+    layers = request.model.stage_layers
+    for layer, stage in zip(layers, request.stage_of_layer, strict=True):
         names[stage].append(layer.name)
     return tuple(
         StagePlan(

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost, System
-from ipu_runtime.plan.host_io import host_rate_gb_s, infeed_us, outfeed_us
-from ipu_runtime.plan.layer_costs import Cycles, infeed_op, sum_ops
-from ipu_runtime.plan.liveness import stage_tensors
-from ipu_runtime.plan.memory import MemoryRequest
-from ipu_runtime.plan.modelled_config import DeviceOptions
-from ipu_runtime.plan.op_costs import OpCost
-from ipu_runtime.plan.plan import PlanRequest
-from ipu_runtime.plan.problem import Problem, Severity
-from ipu_runtime.plan.replication import (
-    ipus_per_replica,
-    replica_count,
-    steps_per_replica,
+from ipu_runtime.plan.config.modelled_config import DeviceOptions
+from ipu_runtime.plan.costs.host_io import (
+    broadcast_us,
+    feed_us,
+    host_rate_gb_s,
+    host_sync_us,
+    infeed_us,
+    outfeed_us,
 )
-from ipu_runtime.plan.schedule import Recomputation
-from ipu_runtime.plan.schedules import fifo_depths
-from ipu_runtime.plan.stage_costs import (
+from ipu_runtime.plan.costs.layer_costs import Cycles, LayerWork, infeed_op, sum_ops
+from ipu_runtime.plan.costs.op_costs import OpCost
+from ipu_runtime.plan.costs.stage_costs import (
     StageSums,
     boundary_bytes,
     recomputed_forward,
     sum_stages,
 )
+from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost, System
+from ipu_runtime.plan.memory.liveness import stage_tensors, stash_bytes
+from ipu_runtime.plan.memory.memory_plan import MemoryRequest, stage_weights
+from ipu_runtime.plan.model.tensors import streamed_bytes
+from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.rules.replica_counts import (
+    ipus_per_replica,
+    replica_count,
+    steps_per_replica,
+)
+from ipu_runtime.plan.schedule.building import fifo_depths
+from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.step_time import (
     StepInputs,
     Timing,
@@ -33,7 +42,6 @@ from ipu_runtime.plan.step_time import (
     time_pipeline,
     time_plain,
 )
-from ipu_runtime.plan.tensors import streamed_bytes
 
 _SPELLINGS = {
     "gradientdescent": "sgd",
@@ -41,6 +49,9 @@ _SPELLINGS = {
     "momentumoptimizer": "momentum",
     "rmspropoptimizer": "rmsprop",
     "adamoptimizer": "adam",
+    "adamipuoptimizer": "adam",
+    "lambipuoptimizer": "lamb",
+    "sgdipuoptimizer": "sgd",
 }
 
 
@@ -67,6 +78,17 @@ class Replica(NamedTuple):
         return self.request.label_values > 0
 
     @property
+    def work(self) -> LayerWork:
+        """What the cost of the layers depends on."""
+        request, cost, optimizer = self.request, self.options.costing, self.optimizer
+        if request.pipeline is not None and request.pipeline.offload_optimizer_state:
+            # It comes when it is used, and then nothing else is on the IPU.
+            optimizer = optimizer._replace(slots=0)
+        return LayerWork(
+            request.model, request.batch_size, cost, optimizer, self.with_loss
+        )
+
+    @property
     def accumulates(self) -> bool:
         """Whether gradients are added up before an update."""
         several = self.request.gradient_accumulation > 1
@@ -87,6 +109,22 @@ class Replica(NamedTuple):
         return self.request.pipeline.recomputation is not Recomputation.OFF
 
     @property
+    def checkpointed(self) -> bool:
+        """Whether recomputation goes from one checkpoint to the next.
+
+        A plain model's does. A pipeline's does where the backward pass recomputes on
+        its way, which needs the Grouped schedule.
+        """
+        pipeline = self.request.pipeline
+        if pipeline is None:
+            return self.recomputes
+        return (
+            self.recomputes
+            and pipeline.recomputation is Recomputation.WITH_BACKPROPAGATE
+            and pipeline.schedule is ScheduleKind.GROUPED
+        )
+
+    @property
     def infeed(self) -> OpCost:
         """What the device does with arriving data."""
         request, cost = self.request, self.options.costing
@@ -104,14 +142,7 @@ class Replica(NamedTuple):
     @property
     def stages(self) -> tuple[StageSums, ...]:
         """Operations of every stage, added up."""
-        return sum_stages(
-            self.request.model,
-            self.request.batch_size,
-            self.options.costing,
-            self.optimizer,
-            self.with_loss,
-            self.stage_of_layer,
-        )
+        return sum_stages(self.work, self.stage_of_layer)
 
     @property
     def boundaries(self) -> tuple[tuple[int, int], ...]:
@@ -129,15 +160,32 @@ class Replica(NamedTuple):
         request = self.request
         return streamed_bytes(request.model, request.batch_size, request.label_values)
 
+    @property
+    def feed_us(self) -> float:
+        """Time in which a host sends what its replicas take in a step."""
+        return feed_us(
+            self.streamed_bytes,
+            self.replicas * self.ipus_per_replica,
+            self.replicas,
+            self.request.hosts,
+            self.system,
+            self.table.values,
+        )
+
+    @property
+    def broadcast_us(self) -> float:
+        """Time in which all hosts get the first one's weights."""
+        weights, _ = stage_weights(
+            self.request.model, self.stage_of_layer, self.options.costing.value_bytes
+        )
+        return broadcast_us(sum(weights), self.request.hosts, self.table.values)
+
     def memory_request(self) -> MemoryRequest:
         """Return what the memory of the replica depends on."""
         pipeline = self.request.pipeline
         return MemoryRequest(
-            model=self.request.model,
-            batch=self.request.batch_size,
+            work=self.work,
             options=self.options,
-            optimizer=self.optimizer,
-            with_loss=self.with_loss,
             stage_of_layer=self.stage_of_layer,
             mapping=self.mapping,
             fifo_depth=self.fifo_depth,
@@ -148,7 +196,7 @@ class Replica(NamedTuple):
             streamed_bytes=self.streamed_bytes,
             boundaries=self.boundaries,
             replicas=self.replicas,
-            pipelined=self.pipelined,
+            checkpointed=self.checkpointed,
         )
 
     def time(self) -> Timing:
@@ -161,7 +209,7 @@ class Replica(NamedTuple):
         )
         infeed = sum_ops([self.infeed])
         if self.options.infeed_on_io_tiles:
-            streamed += sum(parts_us(infeed, clock_hz, values["sigma"]))
+            streamed += sum(parts_us(infeed, clock_hz, values))
             infeed = Cycles()
         if not self.with_loss:
             streamed += outfeed_us(self._result_bytes(), rate, values)
@@ -174,23 +222,34 @@ class Replica(NamedTuple):
             accumulates=self.accumulates,
             accumulation=self.micro_batches,
             steps_per_execution=self.steps_per_execution,
+            launch_us=values["launch_us"] + host_sync_us(self.request.hosts, values),
             replicas=self.replicas,
+            ipus_per_replica=self.ipus_per_replica,
             sum_buffer_bytes=self.options.sum_buffer_bytes,
             training=self.request.training,
+            state_us=self._state_us(),
             clock_hz=clock_hz,
             constants=values,
         )
         pipeline = self.request.pipeline
         if pipeline is None:
-            return time_plain(inputs)
-        return time_pipeline(
-            inputs,
-            pipeline,
-            self.mapping,
-            self.boundaries,
-            self.options.selection_order,
-            self._offload_us(),
+            return self._fed(time_plain(inputs))
+        return self._fed(
+            time_pipeline(
+                inputs,
+                pipeline,
+                self.mapping,
+                self.boundaries,
+                self.options.selection_order,
+                self._offload_us(),
+            )
         )
+
+    def _fed(self, timing: Timing) -> Timing:
+        """Return times in which a host waits for nobody, but may be waited for."""
+        late_us = max(self.feed_us - timing.step.total_us, 0.0)
+        step = replace(timing.step, infeed_us=timing.step.infeed_us + late_us)
+        return timing._replace(step=step)
 
     def _result_bytes(self) -> int:
         sizes = {layer.name: layer.output_size for layer in self.request.model.layers}
@@ -203,40 +262,42 @@ class Replica(NamedTuple):
             return (Cycles(),) * len(self.mapping)
         if self.pipelined:
             again = [stage.forward for stage in self.stages[:-1]]
-            return (*again, Cycles())
-        return (
-            recomputed_forward(
-                self.request.model,
-                self.request.batch_size,
-                self.options.costing,
-                self.optimizer,
-                self.with_loss,
-            ),
-        )
+            last = Cycles()
+            if self.checkpointed:
+                last = recomputed_forward(
+                    self.work, self.stage_of_layer.index(len(self.mapping) - 1)
+                )
+            return (*again, last)
+        return (recomputed_forward(self.work),)
 
     def _offload_us(self) -> tuple[float, ...]:
         """Return the time of one transfer of each stage's stash to streaming memory."""
         pipeline = self.request.pipeline
         if pipeline is None or not pipeline.offload_activations:
             return (0.0,) * len(self.mapping)
-        tensors = stage_tensors(
-            self.request.model,
-            self.request.batch_size,
-            self.options.costing,
-            self.optimizer,
-            self.with_loss,
-            self.stage_of_layer,
-            False,
-        )
+        tensors = stage_tensors(self.work, self.stage_of_layer, self.checkpointed)
+        stash = stash_bytes(tensors, self.fifo_depth, self.recomputes)
         sharing = min(self.system.ipus_per_machine, len(set(self.mapping)))
-        rate = self.system.ipu.remote_gb_s / max(sharing, 1)
-        return tuple(
-            (own.input_bytes + own.mask_bytes if self.recomputes else own.kept_bytes)
-            / (rate * 1e3)
-            if depth
-            else 0.0
-            for own, depth in zip(tensors, self.fifo_depth, strict=True)
+        return tuple(self._streaming_us(size, sharing) for size in stash)
+
+    def _state_us(self) -> tuple[float, ...]:
+        """Return the time in which each stage's state is fetched, and sent back."""
+        request, pipeline = self.request, self.request.pipeline
+        if pipeline is None or not pipeline.offload_optimizer_state:
+            return (0.0,) * len(self.mapping)
+        _, trained = stage_weights(
+            request.model, self.stage_of_layer, self.options.costing.value_bytes
         )
+        held = self.replicas if pipeline.shard_optimizer_state else 1
+        sharing = min(
+            self.system.ipus_per_machine, self.replicas * len(set(self.mapping))
+        )
+        sizes = (2 * self.optimizer.slots * size / held for size in trained)
+        return tuple(self._streaming_us(size, sharing) for size in sizes)
+
+    def _streaming_us(self, size: float, sharing: int) -> float:
+        """Return the time of bytes to or from streaming memory, shared by so many."""
+        return size * max(sharing, 1) / (self.system.ipu.remote_gb_s * 1e3)
 
 
 def describe_replica(
@@ -258,8 +319,6 @@ def describe_replica(
             ),
         )
     pipeline = request.pipeline
-    layers = len(request.model.stage_layers)
-    stage_of_layer = pipeline.stage_of_layer if pipeline else (0,) * layers
     stages = pipeline.stages if pipeline else 1
     mapping = tuple(range(stages))
     depth = (0,) * stages
@@ -279,7 +338,7 @@ def describe_replica(
         optimizer=optimizer,
         replicas=replica_count(request),
         ipus_per_replica=ipus_per_replica(pipeline),
-        stage_of_layer=stage_of_layer,
+        stage_of_layer=request.stage_of_layer,
         mapping=mapping,
         fifo_depth=depth,
         micro_batches=micro_batches,

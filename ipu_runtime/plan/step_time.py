@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ipu_runtime.plan.collectives import (
+from ipu_runtime.plan.costs.layer_costs import Cycles
+from ipu_runtime.plan.costs.links import (
     all_reduce_us,
     count_collectives,
     physical_order,
     transfer_us,
 )
-from ipu_runtime.plan.layer_costs import Cycles
+from ipu_runtime.plan.costs.stage_costs import StageSums
 from ipu_runtime.plan.plan import PipelineRequest, StepTime
-from ipu_runtime.plan.schedule import Recomputation, ScheduleKind
-from ipu_runtime.plan.schedules import build_schedule
-from ipu_runtime.plan.stage_clock import find_beat
-from ipu_runtime.plan.stage_costs import StageSums
-from ipu_runtime.plan.timeline import StageTimes, pipeline_time_us
+from ipu_runtime.plan.schedule.building import build_schedule
+from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
+from ipu_runtime.plan.schedule.stage_clock import find_beat
+from ipu_runtime.plan.schedule.timeline import StageTimes, pipeline_time_us
 
 
 class StepInputs(NamedTuple):
@@ -37,9 +37,14 @@ class StepInputs(NamedTuple):
     accumulation: int
     """Micro-batches per weight update, or per run in inference."""
     steps_per_execution: int
+    launch_us: float
+    """The host's time to start an execution."""
     replicas: int
+    ipus_per_replica: int
     sum_buffer_bytes: int
     training: bool
+    state_us: tuple[float, ...]
+    """Streaming memory of every stage, once per weight update."""
     clock_hz: float
     constants: Mapping[str, float]
 
@@ -72,13 +77,13 @@ class _Parts(NamedTuple):
         return self.compute + self.exchange + self.sync
 
 
-def parts_us(cycles: Cycles, clock_hz: float, sigma: float) -> _Parts:
+def parts_us(cycles: Cycles, clock_hz: float, constants: Mapping[str, float]) -> _Parts:
     """Turn cycles into time."""
     per_us = 1e6 / clock_hz
     return _Parts(
-        cycles.compute * per_us,
-        cycles.exchange * per_us,
-        cycles.supersteps * sigma * per_us,
+        cycles.compute * constants["compute_scale"] * per_us,
+        cycles.exchange * constants["exchange_scale"] * per_us,
+        cycles.supersteps * constants["sigma"] * per_us,
     )
 
 
@@ -94,7 +99,7 @@ def time_plain(inputs: StepInputs) -> Timing:
     backward_parts, again = _us(backward, inputs), _us(inputs.recomputed[0], inputs)
     looped = _us(loop, inputs)
     busy = [forward, backward_parts, again, looped]
-    update = _us(stage.update, inputs).total if inputs.training else 0.0
+    (update,) = _updates_us(inputs)
     reduce = _all_reduce(inputs)
     device = sum(part.total for part in busy)
     streamed = inputs.infeed_us
@@ -108,7 +113,7 @@ def time_plain(inputs: StepInputs) -> Timing:
         bubble_us=0.0,
         update_us=update / inputs.accumulation,
         infeed_us=streamed,
-        launch_us=constants["launch_us"] / inputs.steps_per_execution,
+        launch_us=inputs.launch_us / inputs.steps_per_execution,
     )
     return Timing(
         step,
@@ -154,9 +159,7 @@ def time_pipeline(
         streamed = max(0.0, streamed - forward[0] - backward[0])
     forward[0] += streamed
     sequential = pipeline.schedule is ScheduleKind.SEQUENTIAL
-    copies = _copies_us(
-        mapping, boundaries, selection_order, pipeline, constants, training
-    )
+    copies = _copies_us(mapping, boundaries, selection_order, constants, training)
     slots = len(mapping) * (2 if training else 1)
     copy_us = sum(copies) / slots if sequential else max(copies, default=0.0)
     times = StageTimes(tuple(forward), tuple(backward), tuple(again), copy_us)
@@ -166,9 +169,7 @@ def time_pipeline(
         run_us, steps = run_us + 2 * copy_us, steps + 2
     ipus = len(set(mapping))
     reduce = _all_reduce(inputs)
-    updates = tuple(
-        _us(stage.update, inputs).total if training else 0.0 for stage in inputs.stages
-    )
+    updates = _updates_us(inputs)
     whole_update = _largest(updates, mapping) + _us(_loop(constants), inputs).total
     copied = copy_us * steps / count
     offloaded = sum(offload_us) * (2 if training else 1) / ipus
@@ -181,7 +182,7 @@ def time_pipeline(
         bubble_us=max(run_us / count - copied - busy, 0.0),
         update_us=whole_update / count,
         infeed_us=streamed / ipus,
-        launch_us=constants["launch_us"] / inputs.steps_per_execution,
+        launch_us=inputs.launch_us / inputs.steps_per_execution,
     )
     useful = count * (sum(forward) + sum(backward))
     return Timing(
@@ -199,7 +200,17 @@ def time_pipeline(
 
 
 def _us(cycles: Cycles, inputs: StepInputs) -> _Parts:
-    return parts_us(cycles, inputs.clock_hz, inputs.constants["sigma"])
+    return parts_us(cycles, inputs.clock_hz, inputs.constants)
+
+
+def _updates_us(inputs: StepInputs) -> tuple[float, ...]:
+    """Return the time of every stage's weight update."""
+    if not inputs.training:
+        return (0.0,) * len(inputs.stages)
+    return tuple(
+        _us(stage.update, inputs).total + streamed
+        for stage, streamed in zip(inputs.stages, inputs.state_us, strict=True)
+    )
 
 
 def _loop(constants: Mapping[str, float]) -> Cycles:
@@ -216,6 +227,7 @@ def _all_reduce(inputs: StepInputs) -> float:
             inputs.replicas,
             count_collectives(stage.gradient_bytes, inputs.sum_buffer_bytes),
             inputs.constants,
+            inputs.ipus_per_replica,
         )
         for stage in inputs.stages
     )
@@ -233,14 +245,14 @@ def _copies_us(
     mapping: tuple[int, ...],
     boundaries: tuple[tuple[int, int], ...],
     selection_order: str,
-    pipeline: PipelineRequest,
     constants: Mapping[str, float],
     training: bool,
 ) -> list[float]:
     """Return the time of all transfers over every boundary."""
-    default = not pipeline.device_mapping
+    # The compiler sees IPUs, not who chose them.
+    in_order = mapping == tuple(range(len(mapping)))
     places = 1 << max(mapping).bit_length()
-    order = physical_order(selection_order, places, default)
+    order = physical_order(selection_order, places, in_order)
     copies = []
     for stage, (there, back) in enumerate(boundaries):
         ends = order[mapping[stage]], order[mapping[stage + 1]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_runtime.plan.activation_costs import KNOWN_ACTIVATIONS, NO_ACTIVATION
-from ipu_runtime.plan.field import nearest
+from ipu_runtime.plan.config.field import nearest
+from ipu_runtime.plan.costs.activation_costs import KNOWN_ACTIVATIONS, NO_ACTIVATION
 from ipu_runtime.plan.layers.kind import Kept
 from ipu_runtime.plan.layers.setting import Setting, SettingError
 
@@ -27,11 +27,6 @@ def activation_name(value: Any) -> str:
 
 
 ACTIVATION = Setting(activation_name, "linear")
-
-
-def keeps_output(activation: str) -> bool:
-    """Tell whether the gradient of an activation needs its result."""
-    return activation not in NO_ACTIVATION
 
 
 def kept_by_activation(activation: str, values: int, kept: Kept) -> Kept:

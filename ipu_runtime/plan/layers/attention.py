@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ipu_runtime.plan.activation_costs import activation_backward, activation_forward
+from ipu_runtime.plan.costs.activation_costs import (
+    activation_backward,
+    activation_forward,
+)
+from ipu_runtime.plan.costs.matrix_unit import MatrixShape
+from ipu_runtime.plan.costs.op_costs import ADD, DROPOUT, SELECT, Costing, OpCost
 from ipu_runtime.plan.layers.dense import dense_gradient_ops, dense_ops
 from ipu_runtime.plan.layers.kind import (
     Kept,
@@ -20,9 +25,7 @@ from ipu_runtime.plan.layers.setting import (
     share,
     truth,
 )
-from ipu_runtime.plan.matrix_unit import MatrixShape
-from ipu_runtime.plan.model_spec import Layer, Shape, Weight
-from ipu_runtime.plan.op_costs import ADD, DROPOUT, SELECT, Costing, OpCost
+from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
 
 _TRANSPOSE_SUPERSTEPS = 6
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ipu_runtime.plan.activation_costs import activation_backward, activation_forward
+from ipu_runtime.plan.costs.activation_costs import (
+    activation_backward,
+    activation_forward,
+)
+from ipu_runtime.plan.costs.matrix_unit import MatrixShape
+from ipu_runtime.plan.costs.op_costs import ADD, Costing, OpCost
 from ipu_runtime.plan.layers.activations import ACTIVATION, kept_by_activation
 from ipu_runtime.plan.layers.kind import (
     Kept,
@@ -19,9 +24,7 @@ from ipu_runtime.plan.layers.setting import (
     sizes,
     truth,
 )
-from ipu_runtime.plan.matrix_unit import MatrixShape
-from ipu_runtime.plan.model_spec import Layer, Shape, Weight
-from ipu_runtime.plan.op_costs import ADD, Costing, OpCost
+from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
 
 
 def _dense_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:

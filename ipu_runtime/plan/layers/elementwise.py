@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ipu_runtime.plan.activation_costs import activation_backward, activation_forward
+from ipu_runtime.plan.costs.activation_costs import (
+    activation_backward,
+    activation_forward,
+)
+from ipu_runtime.plan.costs.op_costs import ADD, DROPOUT, SELECT, Costing, OpCost
 from ipu_runtime.plan.layers.activations import ACTIVATION, kept_by_activation
 from ipu_runtime.plan.layers.kind import (
     Kept,
@@ -12,8 +16,7 @@ from ipu_runtime.plan.layers.kind import (
     ShapeError,
 )
 from ipu_runtime.plan.layers.setting import Setting, number, share, whole_number
-from ipu_runtime.plan.model_spec import Layer, Shape
-from ipu_runtime.plan.op_costs import ADD, DROPOUT, SELECT, Costing, OpCost
+from ipu_runtime.plan.model.model_spec import Layer, Shape
 
 _MANY = 1_000
 

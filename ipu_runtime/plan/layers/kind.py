@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ipu_runtime.plan.costs.op_costs import Costing, OpCost
 from ipu_runtime.plan.layers.setting import FREE_SETTINGS, Setting, SettingError
-from ipu_runtime.plan.model_spec import Layer, Shape, Weight
-from ipu_runtime.plan.op_costs import Costing, OpCost
+from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
 
 Settings = Mapping[str, Any]
 Forward = Callable[[Layer, int, Costing], list[OpCost]]

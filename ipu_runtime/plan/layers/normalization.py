@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_runtime.plan.costs.norm_costs import norm_gradient_op, norm_op
+from ipu_runtime.plan.costs.op_costs import ADD, Costing, OpCost
 from ipu_runtime.plan.layers.kind import (
     Kept,
     LayerKind,
@@ -21,8 +23,7 @@ from ipu_runtime.plan.layers.setting import (
     truth,
     whole_number,
 )
-from ipu_runtime.plan.model_spec import Layer, Shape, Weight
-from ipu_runtime.plan.op_costs import ADD, NORM, NORM_GRADIENT, Costing, OpCost
+from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
 
 
 def _extents(shape: Shape, wanted: tuple[int, ...]) -> Shape:
@@ -67,51 +68,18 @@ def _results(layer: Layer, batch: int) -> int:
     return batch * layer.output_size // size_of(_extents(layer.output_shape, axis))
 
 
-def norm_ops(
-    name: str,
-    total: int,
-    results: int,
-    passes: int,
-    reductions: int,
-    supersteps: int,
-    cost: Costing,
-    *,
-    backward: bool,
-) -> OpCost:
-    """Cost a normalisation as passes and reductions, which count as one op."""
-    kind = NORM_GRADIENT if backward else NORM
-    walked = cost.passes(name, total, kind, count=passes)
-    reduced = cost.reduction(name, total, results)
-    return OpCost(
-        name,
-        walked.compute + reductions * reduced.compute,
-        reductions * reduced.exchange,
-        supersteps,
-        "norm",
-        (total, results),
-    )
-
-
 def _forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
     total = batch * layer.output_size
     if not cost.training and layer.kind == "BatchNormalization":
         return [cost.passes("scale and shift", total, ADD)]
-    # Stable statistics subtract the mean before they square: one pass more.
-    extra = int(cost.stable_norms)
-    results = _results(layer, batch)
-    name = "normalise"
-    return [
-        norm_ops(name, total, results, 3 + extra, 2, 7 + extra, cost, backward=False)
-    ]
+    return [norm_op(total, _results(layer, batch), cost)]
 
 
 def _backward(
     layer: Layer, batch: int, cost: Costing, input_gradient: bool
 ) -> list[OpCost]:
     total, results = batch * layer.output_size, _results(layer, batch)
-    return [
-        norm_ops("normalise gradient", total, results, 4, 3, 9, cost, backward=True)
-    ]
+    return [norm_gradient_op(total, results, cost)]
 
 
 def _keeps_input(layer: Layer) -> Kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipu_runtime.plan.costs.op_costs import POOL, POOL_GRADIENT, Costing, OpCost
 from ipu_runtime.plan.layers.convolution import image, window_field
 from ipu_runtime.plan.layers.kind import Kept, LayerKind, Settings, Shaped, size_of
 from ipu_runtime.plan.layers.setting import (
@@ -12,8 +13,7 @@ from ipu_runtime.plan.layers.setting import (
     pair,
     truth,
 )
-from ipu_runtime.plan.model_spec import Layer, Shape
-from ipu_runtime.plan.op_costs import POOL, POOL_GRADIENT, Costing, OpCost
+from ipu_runtime.plan.model.model_spec import Layer, Shape
 
 
 def _pooled(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from ipu_runtime.plan.costs.matrix_unit import MatrixShape
+from ipu_runtime.plan.costs.op_costs import (
+    ACTIVATION_GRADIENT,
+    ADD,
+    OTHER,
+    Costing,
+    OpCost,
+)
 from ipu_runtime.plan.layers.activations import activation_name
 from ipu_runtime.plan.layers.kind import (
     Kept,
@@ -11,15 +19,7 @@ from ipu_runtime.plan.layers.kind import (
     ShapeError,
 )
 from ipu_runtime.plan.layers.setting import REQUIRED_INT, Setting, share, truth
-from ipu_runtime.plan.matrix_unit import MatrixShape
-from ipu_runtime.plan.model_spec import Layer, Shape, Weight
-from ipu_runtime.plan.op_costs import (
-    ACTIVATION_GRADIENT,
-    ADD,
-    OTHER,
-    Costing,
-    OpCost,
-)
+from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
 
 _SUPERSTEPS_PER_TIME_STEP = 8
 

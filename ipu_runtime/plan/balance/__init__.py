@@ -1,0 +1,1 @@
+"""Which layers belong into which stage."""

@@ -1,0 +1,141 @@
+"""How far off the figures of a plan may be, from the stated errors of the constants.
+
+The constants of a group are off together: all of them are moved by the error that
+their confidence stands for, to the slow and to the fast side, and the request is
+planned again. The groups are independent of each other, so what they do to a figure
+is combined by the root of squares.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ipu_runtime.plan.changed_hardware import (
+    HOST_RATES,
+    RATE_UNIT,
+    HardwareChange,
+    changed,
+)
+from ipu_runtime.plan.hardware import HardwareTable, IpuType, load_table
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.planner import make_plan
+
+SOURCES: Mapping[str, str] = {
+    "compute": "cycles of vertices",
+    "exchange": "cycles of exchanges",
+    "sync": "fixed cost of supersteps",
+    "host": "launch, streams and their rates",
+    "links": "copies between IPUs, collectives",
+    "code": "size of the program",
+    "memory": "tensors of the fullest moment, stream buffers",
+}
+"""Groups of constants, with what they are about."""
+
+Figure = Callable[[Plan], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Between what a figure may lie."""
+
+    low: float
+    high: float
+
+    def holds(self, value: float) -> bool:
+        """Tell whether a value lies in it."""
+        return self.low <= value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBand:
+    """A plan, and the same with every source of error moved both ways."""
+
+    plan: Plan
+    slower: Mapping[str, Plan]
+    """By source."""
+    faster: Mapping[str, Plan]
+
+    def of(self, figure: Figure) -> Band:
+        """Return the band of a figure."""
+        value, below, above = figure(self.plan), 0.0, 0.0
+        for source in self.slower:
+            moved = [
+                figure(plans[source]) - value for plans in (self.slower, self.faster)
+            ]
+            below += min(*moved, 0.0) ** 2
+            above += max(*moved, 0.0) ** 2
+        return Band(max(value - math.sqrt(below), 0.0), value + math.sqrt(above))
+
+    def shares(self, figure: Figure) -> dict[str, float]:
+        """Return by what share each source moves a figure at most; 0 is left out."""
+        value = figure(self.plan) or 1.0
+        shares = {
+            source: max(
+                abs(figure(plans[source]) - value) / value
+                for plans in (self.slower, self.faster)
+            )
+            for source in self.slower
+        }
+        return {source: share for source, share in shares.items() if share > 0}
+
+
+def plan_band(plan: Plan) -> PlanBand | None:
+    """Return the band of a plan; None for one without figures."""
+    table = load_table(plan.request.hardware_file) if plan.step else None
+    system = table.system(plan.request.system) if table else None
+    if table is None or system is None:
+        return None
+    return PlanBand(plan, *(_moved(plan, table, system.ipu, up) for up in (1, -1)))
+
+
+FIGURES: Mapping[str, Figure] = {
+    "ipu_step_us": lambda plan: plan.ipu_step_us,
+    "ipu_us_per_batch": lambda plan: plan.ipu_us_per_batch,
+    "samples_per_second": lambda plan: plan.samples_per_second,
+    "tile_memory": lambda plan: plan.fullest_tile,
+}
+"""The main figures, by the names that `plan --json` has for them."""
+
+
+def _moved(
+    plan: Plan, table: HardwareTable, ipu: IpuType, power: int
+) -> dict[str, Plan]:
+    return {
+        source: make_plan(
+            plan.request,
+            with_remedies=False,
+            with_layers=False,
+            table=changed(table, _change(table, ipu, source, power)),
+        )
+        for source in SOURCES
+    }
+
+
+def _change(
+    table: HardwareTable, ipu: IpuType, source: str, power: int
+) -> HardwareChange:
+    """Return one group of constants off by its errors; a power of -1 is the fast side.
+
+    A rate that is off to the slow side is smaller.
+    """
+    constants = {
+        name: _factor(table, item.confidence, power, rate=item.unit == RATE_UNIT)
+        for name, item in table.constants.items()
+        if item.group == source
+    }
+    rates = _factor(table, ipu.confidence, power, rate=True)
+    return HardwareChange(
+        constants,
+        dict.fromkeys(HOST_RATES, rates) if source == "host" else {},
+        _factor(table, "L", power) if source == "code" else 1.0,
+    )
+
+
+def _factor(
+    table: HardwareTable, confidence: str, power: int, *, rate: bool = False
+) -> float:
+    error = table.errors.get(confidence, table.errors["L"])
+    factor = (1 + error.share) ** (-power if rate else power)
+    return float(factor)

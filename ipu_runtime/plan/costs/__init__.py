@@ -1,0 +1,1 @@
+"""What layers, stages, links and the host cost in time."""

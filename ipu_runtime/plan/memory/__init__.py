@@ -1,0 +1,1 @@
+"""What fills the memory of a tile, and what makes room."""

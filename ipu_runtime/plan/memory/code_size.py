@@ -1,0 +1,109 @@
+"""How much of the tiles the program itself takes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ipu_runtime.plan.costs.layer_costs import LayerWork, cost_layers
+from ipu_runtime.plan.costs.op_costs import Costing, OpCost
+from ipu_runtime.plan.hardware import HardwareTable
+
+_CONV_PLAN_BYTES = 250
+_CONV_MOST_BYTES = 12_000
+_TRAINING_FACTOR = 1.5
+MATRIX_CODES = ("conv", "matmul", "batched_matmul")
+
+
+class StageCode(NamedTuple):
+    """The program of one stage."""
+
+    code_bytes: int
+    plans: int
+    """Distinct plans of the matrix unit, or all of them without outlining."""
+    supersteps: int
+    convolves: bool
+    """Whether it has convolutions, which spread less evenly than matmuls."""
+
+
+def code_key(op: OpCost) -> tuple[str, str, tuple[int, ...]]:
+    """Return what operations have in common that share their code.
+
+    Passes of the matrix unit are alike if their shapes are, whatever they compute.
+    """
+    return op.code, "" if op.code in MATRIX_CODES else op.name, op.shape
+
+
+def program_code(
+    ops: Iterable[OpCost],
+    cost: Costing,
+    table: HardwareTable,
+    *,
+    outlining: bool = True,
+) -> StageCode:
+    """Add up state, exchange and control code of operations that share an IPU."""
+    distinct: set[tuple[str, str, tuple[int, ...]]] = set()
+    total = supersteps = instances = 0
+    for op in ops:
+        key = code_key(op)
+        size = table.code[op.code]
+        total += size.control
+        supersteps += op.supersteps
+        instances += op.code in MATRIX_CODES
+        if not outlining or key not in distinct:
+            total += size.state + size.exchange
+        distinct.add(key)
+    plans = sum(key[0] in MATRIX_CODES for key in distinct)
+    conv_plans = sum(key[0] == "conv" for key in distinct)
+    vertices = 0.0
+    for code in {key[0] for key in distinct} - {"conv", "batched_matmul"}:
+        vertices += table.code[code].vertex_bytes_per_tile
+    if any(key[0] == "batched_matmul" for key in distinct) and not any(
+        key[0] == "matmul" for key in distinct
+    ):
+        vertices += table.code["batched_matmul"].vertex_bytes_per_tile
+    vertices *= _TRAINING_FACTOR if cost.training else 1.0
+    if conv_plans:
+        base = table.code["conv"].vertex_bytes_per_tile
+        vertices += min(base + _CONV_PLAN_BYTES * conv_plans, _CONV_MOST_BYTES)
+    values = table.values
+    per_tile = (
+        vertices + values["stack_bytes_per_tile"] + values["runtime_bytes_per_tile"]
+    )
+    return StageCode(
+        int(total + per_tile * cost.tiles),
+        plans if outlining else instances,
+        supersteps,
+        conv_plans > 0,
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def ipu_code(
+    work: LayerWork,
+    stage_of_layer: tuple[int, ...],
+    stages: frozenset[int],
+    accumulates: bool,
+    infeed: OpCost | None,
+    table: HardwareTable,
+    outlining: bool,
+) -> StageCode:
+    """Return the program of an IPU that has some stages."""
+    by_stage = _stage_ops(work, stage_of_layer, accumulates)
+    ops: list[OpCost] = [infeed] if infeed is not None else []
+    for stage in sorted(stages):
+        ops += by_stage[stage]
+    return program_code(ops, work.cost, table, outlining=outlining)
+
+
+@functools.lru_cache(maxsize=8)
+def _stage_ops(
+    work: LayerWork, stage_of_layer: tuple[int, ...], accumulates: bool
+) -> tuple[tuple[OpCost, ...], ...]:
+    """Return the operations of every stage."""
+    ops: list[list[OpCost]] = [[] for _ in range(max(stage_of_layer) + 1)]
+    for layer, stage in zip(cost_layers(work), stage_of_layer, strict=True):
+        ops[stage] += [*layer.forward, *layer.backward, *layer.update]
+        ops[stage] += layer.accumulate if accumulates else ()
+    return tuple(map(tuple, ops))

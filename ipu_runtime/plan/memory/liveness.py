@@ -1,0 +1,263 @@
+"""Tensors that are alive while a stage works on one micro-batch.
+
+A stage is walked once forward and once backward. Forward, a tensor lives from the layer
+that makes it to the last that takes it, or to the end if the backward pass needs it.
+Backward, it lives until the first layer that kept it is done; gradients live as tensors
+do, in the other direction.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_runtime.plan.costs.layer_costs import LayerCost, LayerWork, cost_layers
+from ipu_runtime.plan.costs.op_costs import Costing, OpCost
+from ipu_runtime.plan.memory.kept_tensors import choose_checkpoints, recomputed_segments
+from ipu_runtime.plan.model.tensors import TensorTable, find_tensors
+
+Floats = NDArray[np.float64]
+
+
+class StageTensors(NamedTuple):
+    """What one stage keeps for a micro-batch, and its fullest moment."""
+
+    kept_bytes: int
+    """Forward tensors that the backward pass needs."""
+    input_bytes: int
+    """Tensors that enter the stage."""
+    mask_bytes: int
+    """Results of random draws, which are not recomputed."""
+    checkpoint_bytes: int
+    """Tensors made in the stage from which recomputation starts."""
+    live_bytes: int
+    """Tensors at the fullest moment, those kept included."""
+    temporary_bytes: int
+    """Of the matrix unit's plan at that moment, over all tiles."""
+    at: str
+    """Layer and pass of that moment."""
+
+
+class _Life(NamedTuple):
+    """A tensor's time in a stage, in positions of the stage's layers."""
+
+    size: float
+    first: int
+    end: int
+    """The last layer that takes it, or that of the stage if it is sent on."""
+    kept_by: int
+    """The first layer whose backward pass needs it; -1 if none does."""
+    enters: bool
+    has_gradient: bool
+    checkpoint: bool
+    segment: int
+
+
+def stash_bytes(
+    tensors: Sequence[StageTensors], fifo_depth: Sequence[int], recomputes: bool
+) -> tuple[int, ...]:
+    """Return what every stage keeps of a micro-batch that waits, if any waits."""
+    return tuple(
+        (
+            own.input_bytes + own.mask_bytes + own.checkpoint_bytes
+            if recomputes
+            else own.kept_bytes
+        )
+        if depth
+        else 0
+        for own, depth in zip(tensors, fifo_depth, strict=True)
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def stage_tensors(
+    work: LayerWork, stage_of_layer: tuple[int, ...], checkpointed: bool
+) -> tuple[StageTensors, ...]:
+    """Walk every stage; `checkpointed` recomputes from one checkpoint to the next."""
+    model, batch, cost = work.model, work.batch, work.cost
+    layers, table = cost_layers(work), find_tensors(model)
+    members: list[list[int]] = [[] for _ in range(max(stage_of_layer) + 1)]
+    for layer, stage in enumerate(stage_of_layer):
+        members[stage].append(layer)
+    segments, checkpoints = (0,) * len(layers), frozenset[int]()
+    if checkpointed:
+        segments = recomputed_segments(model)
+        checkpoints = choose_checkpoints(table.tensors, len(layers))
+    touched: list[list[int]] = [[] for _ in members]
+    for at, tensor in enumerate(table.tensors):
+        users = {stage_of_layer[user] for user in tensor.users}
+        made_in = {stage_of_layer[tensor.maker]} if tensor.maker >= 0 else set()
+        for stage in users | made_in:
+            touched[stage].append(at)
+    return tuple(
+        _Stage(
+            [layers[layer] for layer in own],
+            _lives(own, table, tensors, batch, segments, checkpoints, cost.training),
+            np.array([table.extra_bytes[layer] for layer in own]) * float(batch),
+            np.array([table.mask_bytes[layer] for layer in own]) * float(batch),
+            np.array([segments[layer] for layer in own]) - segments[own[0]],
+            cost,
+        ).fullest()
+        if own
+        else StageTensors(0, 0, 0, 0, 0, 0, "")
+        for own, tensors in zip(members, touched, strict=True)
+    )
+
+
+def _lives(
+    members: Sequence[int],
+    table: TensorTable,
+    touched: Sequence[int],
+    batch: int,
+    segments: Sequence[int],
+    checkpoints: frozenset[int],
+    training: bool,
+) -> list[_Life]:
+    """Follow the tensors that a stage makes or takes."""
+    position = {layer: at for at, layer in enumerate(members)}
+    last = len(members) - 1
+    lives = []
+    for at in touched:
+        tensor = table.tensors[at]
+        users = [position[user] for user in tensor.users if user in position]
+        inside = tensor.maker in position
+        first = position[tensor.maker] if inside else 0
+        sent_on = any(user > members[-1] for user in tensor.users)
+        keepers = [position[keeper] for keeper in tensor.keepers if keeper in position]
+        lives.append(
+            _Life(
+                size=float(batch * tensor.sample_bytes),
+                first=first,
+                end=last if sent_on or tensor.is_output else max(users, default=first),
+                kept_by=min(keepers) if keepers and training else -1,
+                enters=not inside,
+                has_gradient=tensor.has_gradient,
+                # What is only sent on is a checkpoint of the next stage.
+                checkpoint=bool(checkpoints)
+                and (at in checkpoints or not inside)
+                and any(
+                    user > tensor.ready for user in tensor.users if user in position
+                ),
+                segment=segments[tensor.maker] - segments[members[0]] if inside else 0,
+            )
+        )
+    return lives
+
+
+class _Stage(NamedTuple):
+    """A stage, ready to be walked."""
+
+    layers: list[LayerCost]
+    lives: list[_Life]
+    extra: Floats
+    """What layers keep besides their inputs and outputs."""
+    masks: Floats
+    segments: NDArray[np.int64]
+    cost: Costing
+
+    def fullest(self) -> StageTensors:
+        """Find the moment with most tensors and temporaries together."""
+        moments = [("forward", self._forward(), self._temporaries("forward"))]
+        if self.cost.training:
+            backward, gradients = self._backward(), self._gradients()
+            trained = np.array([_trained_values(layer) for layer in self.layers])
+            live = backward + gradients + trained * self.cost.value_bytes
+            moments.append(("backward", live, self._temporaries("backward")))
+            if self.segments[-1]:
+                # Before its backward pass a segment's activations are made again.
+                ends = np.searchsorted(self.segments, self.segments, side="right") - 1
+                again = (backward + gradients)[ends]
+                moments.append(("recomputation", again, self._temporaries("forward")))
+        name, live, temporaries = max(
+            moments, key=lambda moment: float(np.max(moment[1] + moment[2]))
+        )
+        at = int(np.argmax(live + temporaries))
+        kept = sum(life.size for life in self.lives if life.kept_by >= 0)
+        training = self.cost.training
+        return StageTensors(
+            kept_bytes=int(kept + self.extra.sum() + self.masks.sum()) * training,
+            input_bytes=int(sum(life.size for life in self.lives if life.enters)),
+            mask_bytes=int(self.masks.sum()) * training,
+            checkpoint_bytes=int(
+                sum(
+                    life.size
+                    for life in self.lives
+                    if life.checkpoint and not life.enters
+                )
+            ),
+            live_bytes=int(live[at]),
+            temporary_bytes=int(temporaries[at]),
+            at=f"{self.layers[at].layer.name} {name}",
+        )
+
+    def _forward(self) -> Floats:
+        last = len(self.layers) - 1
+        recomputed = bool(self.segments[-1])
+        live = self._count(
+            (
+                life.first,
+                last if self._stays(life, recomputed) else life.end,
+                life.size,
+            )
+            for life in self.lives
+        )
+        if self.cost.training:
+            live += np.cumsum(self.masks)
+            live += 0 if recomputed else np.cumsum(self.extra)
+        return live
+
+    def _backward(self) -> Floats:
+        """Count kept tensors: checkpoints, and those of the segment in work."""
+        last = len(self.layers) - 1
+        live = self._count(
+            (life.first, last, life.size) for life in self.lives if life.checkpoint
+        )
+        live += np.cumsum(self.masks)
+        for segment in range(int(self.segments[-1]) + 1):
+            own = self.segments == segment
+            kept = self._count(
+                (life.kept_by, last, life.size)
+                for life in self.lives
+                if life.kept_by >= 0 and not life.checkpoint and life.segment == segment
+            )
+            live += own * (kept + np.cumsum(own * self.extra))
+        return live
+
+    def _gradients(self) -> Floats:
+        return self._count(
+            (life.first, life.end, life.size)
+            for life in self.lives
+            if life.has_gradient
+        )
+
+    def _stays(self, life: _Life, recomputed: bool) -> bool:
+        return life.checkpoint or (life.kept_by >= 0 and not recomputed)
+
+    def _count(self, spans: Iterable[tuple[int, int, float]]) -> Floats:
+        """Add up sizes over the layers from the first to the end of each span."""
+        changes = np.zeros(len(self.layers) + 1)
+        for first, end, size in spans:
+            changes[first] += size
+            changes[end + 1] -= size
+        return np.cumsum(changes)[:-1]
+
+    def _temporaries(self, direction: str) -> Floats:
+        return np.array(
+            [
+                _largest(getattr(layer, direction)) * self.cost.tiles
+                for layer in self.layers
+            ],
+            dtype=np.float64,
+        )
+
+
+def _largest(ops: tuple[OpCost, ...]) -> int:
+    return max((op.temporary_bytes for op in ops), default=0)
+
+
+def _trained_values(layer: LayerCost) -> int:
+    return sum(weight.size for weight in layer.layer.weights if weight.trainable)

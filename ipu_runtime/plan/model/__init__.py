@@ -1,0 +1,1 @@
+"""A model as the plan sees it: layers, shapes and tensors."""

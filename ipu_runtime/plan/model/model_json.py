@@ -1,0 +1,57 @@
+"""A model with its costs as plain data, so that it is traced only once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
+from ipu_runtime.plan.model.traced_ops import OpKind, TracedOp, TracedWork
+from ipu_runtime.plan.plain_data import plain
+
+Plain = Mapping[str, Any]
+
+
+def model_to_json(model: ModelSpec) -> dict[str, Any]:
+    """Return a model in JSON's own types."""
+    content: dict[str, Any] = plain(model)
+    return content
+
+
+def model_from_json(content: Plain) -> ModelSpec:
+    """Return the model that `model_to_json` has written; ValueError if it is none."""
+    try:
+        layers = tuple(_layer(layer) for layer in content["layers"])
+        return ModelSpec(layers, tuple(content["outputs"]), content["dtype"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a stored model: {error!r}") from error
+
+
+def _layer(content: Plain) -> Layer:
+    spec = content["spec"]
+    traced = content["traced"]
+    return Layer(
+        spec=LayerSpec(**{**spec, "inputs": tuple(spec["inputs"])}),
+        input_shapes=tuple(tuple(shape) for shape in content["input_shapes"]),
+        output_shape=tuple(content["output_shape"]),
+        weights=tuple(
+            Weight(weight["name"], tuple(weight["shape"]), weight["trainable"])
+            for weight in content["weights"]
+        ),
+        flops=content["flops"],
+        traced=None if traced is None else _work(traced),
+    )
+
+
+def _work(content: Plain) -> TracedWork:
+    operations = {
+        name: tuple(_operation(operation) for operation in content[name])
+        for name in ("forward", "inference", "backward", "weights_backward")
+    }
+    remarks = tuple(content["remarks"])
+    return TracedWork(**{**content, **operations, "remarks": remarks})
+
+
+def _operation(content: Plain) -> TracedOp:
+    kind, shape = OpKind(content["kind"]), tuple(content["shape"])
+    return TracedOp(**{**content, "kind": kind, "shape": shape})

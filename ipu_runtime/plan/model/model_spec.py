@@ -1,0 +1,146 @@
+"""A model as the plan sees it: layer calls in topological order, with their shapes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipu_runtime.plan.model.traced_ops import TracedWork
+
+Shape = tuple[int, ...]
+"""A tensor's shape without the batch dimension."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpec:
+    """One layer call as a preset or a Keras model states it."""
+
+    name: str
+    kind: str
+    """Keras class name, for example `Conv2D`; `Input` for an input."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Constructor arguments under Keras' own names."""
+    inputs: tuple[str, ...] = ()
+    """Names of the layers whose outputs it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A variable of a layer."""
+
+    name: str
+    shape: Shape
+    trainable: bool = True
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        size = 1
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer call with everything that follows from its shapes."""
+
+    spec: LayerSpec
+    input_shapes: tuple[Shape, ...]
+    output_shape: Shape
+    weights: tuple[Weight, ...] = ()
+    flops: int = 0
+    """Multiply-adds times two, forward, for one sample."""
+    traced: TracedWork | None = None
+    """What it does, if its kind has no cost of its own."""
+
+    @property
+    def name(self) -> str:
+        """Name of the layer call, unique in the model."""
+        return self.spec.name
+
+    @property
+    def kind(self) -> str:
+        """Keras class name."""
+        return self.spec.kind
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the layers whose outputs it takes."""
+        return self.spec.inputs
+
+    @property
+    def parameters(self) -> int:
+        """Number of trainable and other weight values."""
+        return sum(weight.size for weight in self.weights)
+
+    @property
+    def output_size(self) -> int:
+        """Values of one sample's output."""
+        size = 1
+        for extent in self.output_shape:
+            size *= extent
+        return size
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The layers of a model, inputs first, each after what it needs."""
+
+    layers: tuple[Layer, ...]
+    outputs: tuple[str, ...]
+    dtype: str = "float32"
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        # Settings are mappings; names and type tell models apart well enough here.
+        return hash((tuple(layer.name for layer in self.layers), self.dtype))
+
+    @functools.cached_property
+    def input_layers(self) -> tuple[Layer, ...]:
+        """The `Input` layers; they have no stage of their own."""
+        return tuple(layer for layer in self.layers if layer.kind == "Input")
+
+    @functools.cached_property
+    def stage_layers(self) -> tuple[Layer, ...]:
+        """The layers that can be assigned to a pipeline stage, in order."""
+        return tuple(layer for layer in self.layers if layer.kind != "Input")
+
+    @functools.cached_property
+    def order(self) -> tuple[int, ...]:
+        """Positions in `stage_layers` in the order that the graph alone decides.
+
+        Every output is followed back to the inputs, first inputs first.
+        """
+        position = {layer.name: at for at, layer in enumerate(self.stage_layers)}
+        order: dict[int, None] = {}
+        waiting = [position[name] for name in sorted(self.outputs, reverse=True)]
+        while waiting:
+            sources = [
+                position[name]
+                for name in self.stage_layers[waiting[-1]].inputs
+                if name in position and position[name] not in order
+            ]
+            if sources:
+                waiting += reversed(sources)
+            else:
+                order.setdefault(waiting.pop())
+        return tuple(order)
+
+    @functools.cached_property
+    def ordered(self) -> ModelSpec:
+        """The same model with its layers in `order`; itself if they are."""
+        if self.order == tuple(range(len(self.order))):
+            return self
+        layers = tuple(self.stage_layers[at] for at in self.order)
+        return ModelSpec((*self.input_layers, *layers), self.outputs, self.dtype)
+
+    @functools.cached_property
+    def parameters(self) -> int:
+        """Number of weight values of the whole model."""
+        return sum(layer.parameters for layer in self.layers)

@@ -1,0 +1,67 @@
+"""A plan as plain data: what `plan --json` prints and every `plan.json` holds."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from ipu_runtime.plan.plain_data import plain
+from ipu_runtime.plan.plan import Plan
+
+_SHOWN_OTHERWISE = ("request", "step", "layers", "stages", "memory")
+_OPERATIONS = ("forward_ops", "backward_ops", "update_ops")
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """Return a plan; all figures are modelled, and keys are only ever added."""
+    content: dict[str, Any] = {
+        "modelled": True,
+        "system": plan.request.system,
+        "request": _all_but(plan.request, ("model",)),
+        "ipu_step_us": plan.ipu_step_us,
+        "ipu_us_per_batch": plan.ipu_us_per_batch,
+        "host_us_per_step": plan.step.host_us if plan.step else 0.0,
+        "samples_per_second": plan.samples_per_second,
+        "bubble_fraction": plan.bubble_fraction,
+        "step_parts_us": plain(plan.step) or {},
+        **_all_but(plan, _SHOWN_OTHERWISE),
+        "layers": [_all_but(layer, _OPERATIONS) for layer in plan.layers],
+        "stages": _stages(plan),
+        "memory": [{**plain(item), "fits": item.fits} for item in plan.memory],
+    }
+    schedule = plan.schedule
+    if schedule:
+        content["schedule"] = {
+            "kind": schedule.kind.value,
+            "micro_batches": schedule.micro_batches,
+            "recomputation": schedule.recomputation.value,
+            "device_mapping": list(schedule.device_mapping),
+            "slots": len(schedule.slots),
+            "program_steps": len(schedule.program_steps),
+        }
+    return content
+
+
+def _all_but(value: Any, left_out: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a dataclass, some left out."""
+    return {
+        item.name: plain(getattr(value, item.name))
+        for item in fields(value)
+        if item.name not in left_out
+    }
+
+
+def _stages(plan: Plan) -> list[dict[str, Any]]:
+    memory_of = {memory.ipu: memory for memory in plan.memory}
+    rows = []
+    for stage in plan.stages:
+        memory = memory_of.get(stage.ipu)
+        rows.append(
+            {
+                **plain(stage),
+                "memory_bytes": memory.used_bytes if memory else 0,
+                "capacity_bytes": memory.capacity_bytes if memory else 0,
+                "fits": memory.fits if memory else True,
+            }
+        )
+    return rows

@@ -1,0 +1,1 @@
+"""What the device refuses, and how many replicas there are."""

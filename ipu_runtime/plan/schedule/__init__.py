@@ -1,0 +1,1 @@
+"""In which order a pipeline works, and when each task starts."""
