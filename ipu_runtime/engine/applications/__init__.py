@@ -1,0 +1,1 @@
+"""Programs compiled into files, which are started, called and served."""

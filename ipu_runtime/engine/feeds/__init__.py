@@ -1,0 +1,1 @@
+"""Where programs get their batches from."""

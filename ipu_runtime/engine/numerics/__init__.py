@@ -1,0 +1,1 @@
+"""Float16 as the device computes it, where the configuration asks for it."""

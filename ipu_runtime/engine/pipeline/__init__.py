@@ -1,0 +1,1 @@
+"""Stages, and how a schedule is executed with them."""

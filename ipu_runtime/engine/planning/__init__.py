@@ -1,0 +1,1 @@
+"""What the plan is asked about a program, and what it answers."""

@@ -1,0 +1,55 @@
+"""A program that a function of the script makes, as somebody outside sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ipu_runtime.engine.planning.graph_request import optimizer_among
+from ipu_runtime.engine.planning.program_plan import on_device
+from ipu_runtime.engine.reading.layer_use_reader import read_layer_uses
+from ipu_runtime.engine.reading.model_scope import LayerUse
+from ipu_runtime.engine.replicas.placement import Placement
+from ipu_runtime.engine.session.interception import Program
+from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.system.emulated_device import device_for
+
+_API = "ipu_strategy"
+
+
+def function_program(
+    name: str, uses: Sequence[LayerUse], variables: Iterable[str], placement: Placement
+) -> Program:
+    """Describe a program by the layers that its function calls.
+
+    Args:
+        name: The call behind it.
+        uses: The layers that the function calls.
+        variables: Names of all variables that it uses.
+        placement: Where it runs.
+    """
+    read = read_layer_uses(uses)
+    if read.spec is None:
+        return Program(name, _API, None, read.reason)
+    stages = read.stage_of_layer
+    training = any("gradient" in item for use in uses for item in _operations(use))
+    extents = uses[0].inputs[0].shape.as_list()
+    request = PlanRequest(
+        model=read.spec,
+        batch_size=(extents[0] if extents else 1) or 1,
+        batches=placement.replica_count(),
+        optimizer=optimizer_among(variables),
+        training=training,
+        pipeline=PipelineRequest(stages) if stages else None,
+    )
+    shards = max(stages, default=0) + 1
+    remarks = (
+        "a function does not say what it is for: whether it trains is told by its "
+        "gradients, its optimizer by the names of variables; its targets are unknown, "
+        "and so are the steps of a loop that is not ipu.loops.repeat",
+    )
+    whole = on_device(request, device_for(None, shards))
+    return Program(name, _API, whole, remarks=remarks)
+
+
+def _operations(use: LayerUse) -> Iterable[str]:
+    return (operation.name for operation in use.outputs[0].graph.get_operations())

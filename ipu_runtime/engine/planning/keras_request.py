@@ -1,0 +1,60 @@
+"""What the plan is asked about a program of a built Keras model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_runtime.engine.pipeline.pipeline_setup import Cut
+from ipu_runtime.engine.planning.program_plan import on_device, values_per_sample
+from ipu_runtime.engine.session.step_count import StepCount
+from ipu_runtime.plan.model.model_spec import ModelSpec
+from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.system.device import Device
+
+
+def keras_request(
+    spec: ModelSpec,
+    device: Device,
+    *,
+    batch_size: int,
+    targets: Any,
+    count: StepCount,
+    cut: Cut | None,
+    accumulation: int = 1,
+    optimizer: Any = None,
+) -> PlanRequest:
+    """Return what the plan depends on.
+
+    Args:
+        spec: The model, as it was read.
+        device: The device that it runs on.
+        batch_size: Samples of a batch.
+        targets: Types and shapes of the targets of one batch; None if it has none.
+        count: Steps of the call.
+        cut: The stages of a pipelined model.
+        accumulation: Micro-batches of a weight update, on one replica.
+        optimizer: What trains; None if the weights stay as they are.
+    """
+    request = PlanRequest(
+        model=spec,
+        batch_size=batch_size,
+        batches=count.batches,
+        label_values=values_per_sample(targets),
+        steps_per_execution=count.per_execution,
+        gradient_accumulation=accumulation,
+        optimizer=_name_of(optimizer) if optimizer is not None else "sgd",
+        training=optimizer is not None,
+        pipeline=cut.request() if cut else None,
+    )
+    return on_device(request, device)
+
+
+def _name_of(optimizer: Any) -> str:
+    """Return the optimizer's name as the plan knows it, without what wraps it."""
+    for inside in ("inner", "inner_optimizer"):
+        if hasattr(optimizer, inside):
+            return _name_of(getattr(optimizer, inside))
+    name = type(optimizer).__name__.lower()
+    if name.startswith("sgd") and getattr(optimizer, "momentum", None):
+        return "momentum"
+    return name

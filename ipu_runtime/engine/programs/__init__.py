@@ -1,0 +1,1 @@
+"""Programs of Keras models: what a step computes, as TensorFlow functions."""

@@ -1,0 +1,1 @@
+"""What a model consists of, read from Keras layers."""

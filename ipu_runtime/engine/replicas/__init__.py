@@ -1,0 +1,1 @@
+"""One program on several replicas, and what goes between them."""

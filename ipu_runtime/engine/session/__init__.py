@@ -1,0 +1,1 @@
+"""One call of `fit`, `evaluate` or `predict`, from its checks to its history."""

@@ -1,0 +1,309 @@
+"""What `fit`, `evaluate` and `predict` have in common: checks, plan, program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import tree
+from keras.utils import unpack_x_y_sample_weight
+
+from ipu_runtime.engine.feeds.feed import Feed
+from ipu_runtime.engine.pipeline.pipeline_setup import Cut, check_device, make_cut
+from ipu_runtime.engine.planning.keras_request import keras_request
+from ipu_runtime.engine.planning.program_plan import ProgramPlan
+from ipu_runtime.engine.programs.accumulation import Accumulation
+from ipu_runtime.engine.programs.kept_with_model import (
+    plan_once,
+    programs_of,
+    read_hidden_once,
+    read_once,
+)
+from ipu_runtime.engine.programs.program_set import ProgramSet, Setting
+from ipu_runtime.engine.reading.keras_reader import ReadModel
+from ipu_runtime.engine.session.batch_callbacks import BatchCallbacks
+from ipu_runtime.engine.session.count_remedies import add_remedies
+from ipu_runtime.engine.session.epoch import Work
+from ipu_runtime.engine.session.interception import (
+    Program,
+    announce,
+    current_interceptor,
+)
+from ipu_runtime.engine.session.metric_results import (
+    AveragedResults,
+    Logs,
+    reduce_results,
+)
+from ipu_runtime.engine.session.model_options import (
+    ModelOptions,
+    ReplicatedMetricReductionMethod,
+)
+from ipu_runtime.engine.session.session_notes import (
+    check_together,
+    tell_of_steps,
+    warn_of_groups,
+    warn_of_statistics,
+)
+from ipu_runtime.engine.session.step_count import StepCount, count_steps
+from ipu_runtime.frameworks.keras_calls import layers_inside
+from ipu_runtime.frameworks.keras_training import (
+    build_for_inference,
+    build_for_training,
+)
+from ipu_runtime.system.device import Device
+from ipu_runtime.system.instances import Instance
+
+
+@dataclass(frozen=True)
+class Session:
+    """One call of `fit`, `evaluate` or `predict`, checked and ready to run."""
+
+    model: Any
+    options: ModelOptions
+    device: Device
+    phase: str
+    feed: Feed
+    count: StepCount
+    programs: ProgramSet
+    work: Work
+    asynchronous: bool
+
+    def source(self) -> Any:
+        """Return where an epoch's batches come from."""
+        return self.feed.source()
+
+
+def check_compiled(model: Any) -> None:
+    """Raise if the model has not been compiled."""
+    if not model.compiled:
+        raise RuntimeError(
+            "You must compile your model before training/testing. "
+            "Use `model.compile(optimizer, loss)`."
+        )
+
+
+def open_session(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    phase: str,
+    feed: Feed,
+    steps: int | None,
+    epochs: int,
+) -> Session:
+    """Check the call, build the model, and find or build its program.
+
+    An error about counts of IPUs, batches or steps says what would be valid.
+    """
+    try:
+        return _open(model, options, device, phase, feed, steps, epochs)
+    except (ValueError, RuntimeError, tf.errors.FailedPreconditionError) as error:
+        add_remedies(error, model, options, device, phase, feed, steps)
+        raise
+
+
+def _open(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    phase: str,
+    feed: Feed,
+    steps: int | None,
+    epochs: int,
+) -> Session:
+    training = phase == "train"
+    replicas = check_device(options, device)
+    per_execution = model.steps_per_execution if model.compiled else 1
+    count = count_steps(feed, steps, epochs, replicas, per_execution)
+    micro_batches = _micro_batches(options, training)
+    if training:
+        _check_accumulation(model, options, count.per_execution, per_execution)
+    _build(model, feed.element_spec, phase)
+    read = read_once(model)
+    cut = _cut(options, device, read, training)
+    if cut is not None:
+        cut.check_count(micro_batches if training else count.per_execution, training)
+    accumulation = Accumulation(
+        options.accumulation_method,
+        micro_batches,
+        replicas,
+        cut.accumulator_dtype if cut else options.accumulation_kwargs.get("dtype"),
+        device.instance,
+    )
+    planned = _planned(model, read, device, phase, feed, count, accumulation, cut)
+    if current_interceptor() is not None:
+        announce(_program(model, phase, planned, read is None))
+    if training:
+        check_together(model, device)
+        tell_of_steps(count, accumulation, feed.batch_size)
+        warn_of_statistics(model, cut)
+        warn_of_groups(device, replicas)
+    programs = programs_of(model, read, replicas, device, phase)
+    averaged = options.accumulate_outfeed and options.pipelined and phase != "predict"
+    asynchronous = options.asynchronous_callbacks and not averaged
+    in_run = micro_batches if training else count.per_execution
+    outfeed = AveragedResults(in_run, replicas) if averaged else None
+    setting = Setting(
+        phase,
+        feed,
+        count,
+        accumulation,
+        cut,
+        (asynchronous or averaged) and phase != "predict",
+    )
+    micro_batch = programs.micro_batch
+    work = Work(
+        phase=phase,
+        program=programs.get(setting, planned),
+        count=count,
+        logs=outfeed.logs if outfeed else lambda: _logs(programs, options),
+        before_execution=micro_batch.statistics.spread,
+        after_execution=lambda: _keep(programs, training),
+        joined=False,
+        stop_training=lambda: training and model.stop_training,
+        collected=outfeed.add if outfeed else lambda results: None,
+        update=accumulation.total,
+        state=(micro_batch.statistics, micro_batch.metrics),
+        instance=device.instance if training else Instance(),
+    )
+    return Session(
+        model, options, device, phase, feed, count, programs, work, asynchronous
+    )
+
+
+def _program(model: Any, phase: str, planned: ProgramPlan, hidden: bool) -> Program:
+    """Describe a program to somebody outside of the script."""
+    kind = "Sequential" if isinstance(model, keras.Sequential) else "Model"
+    facts: dict[str, Any] = {"one_block": hidden, "keras": kind}
+    if phase == "train":
+        loss, rate = model.loss, getattr(model.optimizer, "learning_rate", None)
+        facts["loss"] = loss if isinstance(loss, str) else getattr(loss, "name", None)
+        facts["learning_rate"] = None if rate is None else float(rate)
+    return Program(
+        {"train": "fit", "test": "evaluate"}.get(phase, phase),
+        "ipu_strategy",
+        planned.request,
+        planned.reason,
+        facts,
+    )
+
+
+def join_executions(session: Session, callbacks: BatchCallbacks) -> None:
+    """Let executions run into each other if nobody would notice."""
+    micro_batch = session.programs.micro_batch
+    copies = session.count.replicas * micro_batch.instance.count
+    own_statistics = copies > 1 and micro_batch.statistics.variables
+    session.work.joined = not (callbacks.listened_to or own_statistics)
+
+
+def _keep(programs: ProgramSet, training: bool) -> None:
+    programs.micro_batch.statistics.keep_mean()
+    if training:
+        programs.shared_statistics.keep_mean()
+    programs.micro_batch.metrics.keep_last()
+
+
+def _logs(programs: ProgramSet, options: ModelOptions) -> Logs:
+    method = options.metric_reduction
+    if options.pipelined:
+        method = ReplicatedMetricReductionMethod.NONE
+    return reduce_results(programs.results.by_replica(), method)
+
+
+def _micro_batches(options: ModelOptions, training: bool) -> int:
+    if not training:
+        return 1
+    if not options.pipelined:
+        return options.accumulation or 1
+    if options.pipeline_accumulation is None:
+        raise ValueError(
+            "A pipelined model needs the number of micro-batches per weight update: "
+            "set `gradient_accumulation_steps_per_replica` with "
+            "`set_pipelining_options`."
+        )
+    return options.pipeline_accumulation
+
+
+def _check_accumulation(
+    model: Any, options: ModelOptions, lowered: int, compiled: int
+) -> None:
+    count = _micro_batches(options, training=True)
+    for per_execution in (compiled, lowered):
+        if per_execution % count:
+            raise RuntimeError(
+                f"The {'pipelined ' if options.pipelined else ''}model has been "
+                "configured to use gradient accumulation for training, however the "
+                "current `steps_per_execution` value (set to "
+                f"{per_execution}) is not divisible by "
+                f"`gradient_accumulation_steps_per_replica` (set to {count}); the "
+                f"nearest is {max(1, round(per_execution / count)) * count}."
+            )
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    minimize = getattr(type(optimizer), "minimize", None)
+    inherited = getattr(keras.optimizers.Optimizer, "minimize", None)
+    if (count > 1 or options.pipelined) and minimize is not inherited:
+        raise ValueError(
+            f"The optimizer {type(optimizer).__name__} must not override "
+            "OptimizerV2.minimize when gradients are accumulated."
+        )
+
+
+def _build(model: Any, element_spec: Any, phase: str) -> None:
+    # Layers of scripts may count on the size of the batch: it never changes here.
+    symbols = tree.map_structure(
+        lambda spec: tf.TensorSpec(spec.shape, spec.dtype), element_spec
+    )
+    if phase != "predict":
+        build_for_training(model, symbols)
+    elif not all(layer.built for layer in layers_inside(model)):
+        x, _, _ = unpack_x_y_sample_weight(symbols)
+        build_for_inference(
+            model,
+            tree.map_structure(
+                lambda spec: keras.KerasTensor(
+                    spec.shape, keras.backend.standardize_dtype(spec.dtype)
+                ),
+                x,
+            ),
+        )
+
+
+def _planned(
+    model: Any,
+    read: ReadModel | None,
+    device: Device,
+    phase: str,
+    feed: Feed,
+    count: StepCount,
+    accumulation: Accumulation,
+    cut: Cut | None,
+) -> ProgramPlan:
+    """Return the plan of the program; raise if the device has no room for it."""
+    x, targets, _ = unpack_x_y_sample_weight(feed.element_spec)
+    try:
+        spec = read_hidden_once(model, x) if read is None else read.checked_spec()
+    except ValueError as error:
+        return ProgramPlan(None, None, str(error))
+    request = keras_request(
+        spec,
+        device,
+        batch_size=feed.batch_size,
+        targets=targets,
+        count=count,
+        cut=cut,
+        accumulation=accumulation.micro_batches,
+        optimizer=model.optimizer if phase == "train" else None,
+    )
+    return plan_once(model, phase, request, device)
+
+
+def _cut(
+    options: ModelOptions, device: Device, read: ReadModel | None, training: bool
+) -> Cut | None:
+    if not options.pipelined:
+        return None
+    if read is None:
+        raise RuntimeError("The layer calls of a pipelined model must be known.")
+    return make_cut(read.graph, options, device, training)
