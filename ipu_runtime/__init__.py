@@ -10,10 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from ipu_runtime.install import install
-from ipu_runtime.public_modules import ABSENT_MODULES, module_of
+from ipu_runtime.installing.install import install
+from ipu_runtime.installing.public_modules import ABSENT, module_of
+from ipu_runtime.installing.public_names import root_names
+from ipu_runtime.system.custom_op_libraries import register_custom_op
 
-__all__ = ["install"]
+__all__ = ["install", "register_custom_op"]
 
 
 def __getattr__(name: str) -> Any:
@@ -21,6 +23,6 @@ def __getattr__(name: str) -> Any:
         return import_module("ipu_runtime.ops.functional_ops").outlined_function
     module = module_of(name)
     if module is None:
-        absent = "; the emulator does not have it" if name in ABSENT_MODULES else ""
+        absent = ABSENT if name in root_names() else ""
         raise AttributeError(f"module 'ipu' has no attribute {name!r}{absent}")
     return import_module(module)

@@ -6,19 +6,19 @@ import copy
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from ipu_runtime.config_attributes import (
+from ipu_runtime.configuring.config_attributes import (
     AttributeMetadata,
     ConfigCategory,
     enum_default,
     logger,
 )
-from ipu_runtime.config_checks import check_config, ipus_of_devices
-from ipu_runtime.device_state import apply_options, current_state, reset_state
-from ipu_runtime.ipu_options import IpuOptions, auto_selected, explicitly_selected
-from ipu_runtime.plan.config_enums import (
+from ipu_runtime.configuring.config_checks import check_config, ipus_of_devices
+from ipu_runtime.engine.session.interception import current_interceptor, notice
+from ipu_runtime.plan.config.config_enums import (
     ENUM_OF_FIELD,
     DeviceConnectionType,
     ExecutionProfileType,
@@ -27,7 +27,13 @@ from ipu_runtime.plan.config_enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from ipu_runtime.plan.config_fields import IPU_CONFIG_FIELD, IPU_CONFIG_FIELDS
+from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD, IPU_CONFIG_FIELDS
+from ipu_runtime.system.device_state import apply_options, current_state, reset_state
+from ipu_runtime.system.ipu_options import (
+    IpuOptions,
+    auto_selected,
+    explicitly_selected,
+)
 
 __all__ = [
     "AttributeMetadata",
@@ -60,11 +66,11 @@ class IPUConfig(ConfigCategory):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all values by dotted name, enumerations as whole numbers."""
-        return {path: _as_plain(value) for path, value in self._items()}
+        return {path: _as_plain(value) for path, value in self.items()}
 
     def from_dict(self, dct: Mapping[str, Any]) -> None:
         """Take over the values of a dictionary made by `to_dict`."""
-        for path, old in list(self._items()):
+        for path, old in list(self.items()):
             if path not in dct:
                 logger.warning(
                     "%s is not in the given configuration: its value %r is kept",
@@ -89,7 +95,8 @@ class IPUConfig(ConfigCategory):
 
 def running_on_ipu_model() -> bool:
     """Tell whether TF_POPLAR_FLAGS asks for the IPU Model."""
-    return "--use_ipu_model" in os.environ.get("TF_POPLAR_FLAGS", "")
+    flags = os.getenv("TF_POPLAR_FLAGS") or ""
+    return "--use_ipu_model" in flags
 
 
 def configure_ipu_system(
@@ -99,7 +106,7 @@ def configure_ipu_system(
 ) -> None:
     """Apply a configuration; a different earlier one is reset first."""
     del device  # There is one host in the emulation.
-    options = _options_of(config)
+    options = _intercepted(_options_of(config))
     ipus = ipus_of_devices(options, on_ipu_model=running_on_ipu_model())
     state = current_state()
     if state.configured:
@@ -131,7 +138,7 @@ def get_ipu_config(session: Any = None) -> list[IpuOptions]:
 def changed_fields(config: IPUConfig) -> dict[str, Any]:
     """Return what differs from the defaults as plain values, enumerations by name."""
     changed = {}
-    for path, value in config._items():
+    for path, value in config.items():
         plain = value.name if isinstance(value, Enum) else value
         plain = list(plain) if isinstance(plain, tuple) else plain
         if plain != IPU_CONFIG_FIELD[path].default:
@@ -160,6 +167,24 @@ def _as_plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     return copy.deepcopy(value)
+
+
+def _intercepted(options: IpuOptions) -> IpuOptions:
+    """Return the options as somebody outside of the script wants them."""
+    interceptor = current_interceptor()
+    if interceptor is None:
+        return options
+    notice("configure_ipu_system")
+    counts = [device.auto_count for device in options.device_config]
+    chosen = counts[0] if len(counts) == 1 else counts
+    selection = {"auto_select_ipus": chosen} if all(counts) and counts else {}
+    fields = options.fields | selection
+    changes = interceptor.configuring(fields)
+    if not changes:
+        return options
+    checked = _options_of(config_from_fields({**fields, **changes}))
+    devices = checked.device_config or options.device_config
+    return replace(options, device_config=devices, fields=checked.fields)
 
 
 def _options_of(config: IPUConfig | IpuOptions) -> IpuOptions:

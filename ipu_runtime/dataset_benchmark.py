@@ -20,7 +20,7 @@ def infeed_benchmark(
 ) -> Any:
     """Return an operation whose value is JSON with the bandwidth of every epoch."""
     return _benchmark(
-        infeed_queue._host_dataset,
+        infeed_queue.host_dataset,
         number_of_epochs,
         elements_per_epochs,
         print_stats,
@@ -33,11 +33,11 @@ def dataset_benchmark(
     number_of_epochs: int,
     elements_per_epochs: int,
     print_stats: bool = True,
-    apply_options: bool = True,
+    apply_debug_options: bool = True,
     do_memcpy: bool = True,
 ) -> Any:
     """Return an operation whose value is JSON with the bandwidth of every epoch."""
-    del apply_options
+    del apply_debug_options  # They only make the feed faster.
     return _benchmark(
         dataset, number_of_epochs, elements_per_epochs, print_stats, do_memcpy
     )

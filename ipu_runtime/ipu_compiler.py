@@ -7,39 +7,60 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.device_loop import build_once
-from ipu_runtime.engine.model_scope import model_scope
-from ipu_runtime.engine.placement import current_placement
-from ipu_runtime.tf_estimator import EstimatorSpec
+from ipu_runtime.engine.planning.function_program import function_program
+from ipu_runtime.engine.programs.own_program import own_program, tracing
+from ipu_runtime.engine.reading.model_scope import LayerUse, model_scope
+from ipu_runtime.engine.replicas.device_loop import build_once
+from ipu_runtime.engine.replicas.placement import (
+    Placement,
+    current_placement,
+    placed_on,
+)
+from ipu_runtime.engine.session.interception import announce, current_interceptor
+from ipu_runtime.estimators.tf_estimator import EstimatorSpec
 
 
 def compile(  # noqa: A001 - the emulated API's own name
     computation: Callable[..., Any], inputs: Sequence[Any] | None = None
 ) -> Any:
     """Build one program; return its operation, or its results as a list."""
-    placement = current_placement()
-    if placement is None:
-        raise Exception(
-            "ipu_compiler.compile must be called inside a scope of an IPU device: "
-            "with ipu.scopes.ipu_scope('/device:IPU:0')."
-        )
+    placement = current_placement() or Placement(named=False)
     arguments = [tf.convert_to_tensor(item) for item in inputs or ()]
     before, placement.compiling = placement.compiling, True
+    program = own_program("compile", computation)
     try:
-        with model_scope():
-            return build_once(
+        with model_scope() as scope, placed_on(placement), tracing(program):
+            results = build_once(
                 lambda *tensors: _results(computation, tensors),
                 arguments,
                 placement.replica_count,
+                lambda: _announce(scope.layer_uses, placement),
             )
     finally:
         placement.compiling = before
+    if program is not None:
+        program.shards = max(placement.shards, default=0) + 1
+    return results
+
+
+def _announce(uses: Sequence[LayerUse], placement: Placement) -> None:
+    interceptor = current_interceptor()
+    if interceptor is not None:
+        uses = uses if interceptor.wants_layers else ()
+        names = [item.op.name for item in tf.compat.v1.global_variables()]
+        announce(function_program("compile", uses, names, placement))
 
 
 def _results(
     computation: Callable[..., Any], tensors: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
     outcome = computation(*tensors)
+    placement = current_placement()
+    if placement is None or not placement.named:
+        raise Exception(
+            "ipu_compiler.compile must be called inside a scope of an IPU device, or "
+            "its computation must enter one: ipu.scopes.ipu_scope('/device:IPU:0')."
+        )
     if isinstance(outcome, EstimatorSpec):
         raise ValueError(
             "The computation returned an EstimatorSpec, which cannot be compiled."

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ipu_runtime.engine.estimator_program import EstimatorProgram
-from ipu_runtime.estimator_base import EstimatorBase
-from ipu_runtime.estimator_functions import call_model_fn, split_element
-from ipu_runtime.ipu_estimator_loop import LoopBuilder
-from ipu_runtime.ipu_estimator_spec import IPUEstimatorSpec
+from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
+from ipu_runtime.estimators.base_estimator import EstimatorBase
+from ipu_runtime.estimators.ipu_estimator_loop import LoopBuilder
+from ipu_runtime.estimators.ipu_estimator_spec import IPUEstimatorSpec
+from ipu_runtime.estimators.tf_estimator import (
+    EstimatorSpec,
+    ModeKeys,
+    WarmStartSettings,
+)
+from ipu_runtime.estimators.user_functions import call_model_fn, split_element
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_run_config import RunConfig
-from ipu_runtime.tf_estimator import EstimatorSpec, ModeKeys, WarmStartSettings
 
 __all__ = ["IPUEstimator", "IPUEstimatorSpec"]
 
 
 class IPUEstimator(EstimatorBase):
     """Trains, evaluates and predicts with a model function, loop by loop."""
+
+    api = "ipu_estimator"
 
     def __init__(
         self,
@@ -32,17 +38,16 @@ class IPUEstimator(EstimatorBase):
         predict_batch_size: int | None = None,
     ) -> None:
         super().__init__(model_fn, model_dir, config, params, warm_start_from)
-        distributed = self._config.train_distribute or self._config.eval_distribute
-        if distributed and self._loop > 1:
+        if self._job.distributed and self._loop > 1:
             raise NotImplementedError(
-                "A distribution strategy needs iterations_per_loop 1, but it is "
-                f"{self._loop}."
+                f"iterations_per_loop > 1 (got {self._loop}) not supported with "
+                "distribution: it must be 1."
             )
         self._batch_sizes = {
-            ModeKeys.TRAIN: self._local_size("train_batch_size", train_batch_size),
-            ModeKeys.EVAL: self._local_size("eval_batch_size", eval_batch_size),
+            ModeKeys.TRAIN: self._local_size("train", ModeKeys.TRAIN, train_batch_size),
+            ModeKeys.EVAL: self._local_size("eval", ModeKeys.EVAL, eval_batch_size),
             ModeKeys.PREDICT: self._local_size(
-                "predict_batch_size", predict_batch_size
+                "predict", ModeKeys.PREDICT, predict_batch_size
             ),
         }
         if any(self._batch_sizes.values()) and "batch_size" in self._params:
@@ -50,16 +55,26 @@ class IPUEstimator(EstimatorBase):
                 "`params` must not have 'batch_size' when a batch size is given too."
             )
 
-    def _local_size(self, name: str, size: int | None) -> int | None:
+    def _local_size(self, call: str, mode: str, size: int | None) -> int | None:
         if size is None:
             return None
+        workers = self._job.workers(mode)
         replicas = self._config.ipu_run_config.num_replicas
-        if size < 1 or size % replicas:
+        if size < 1:
+            raise ValueError(f"{call}_batch_size is {size}; it must be at least 1.")
+        if size % (workers * replicas):
             raise ValueError(
-                f"{name} is {size}; it must be at least 1 and divisible by the "
-                f"{replicas} replica(s)."
+                f"{call}_batch_size (got {size}) must be divisible by num_workers * "
+                f"num_replicas ({workers} * {replicas})."
             )
-        return size // replicas
+        return size // (workers * replicas)
+
+    def _check_replicas_free(self, changed: bool) -> None:
+        if changed and any(self._batch_sizes.values()):
+            raise ValueError(
+                "The estimator's batch sizes are shared out among the replicas that "
+                "the script asks for: other IPUs need the script to be changed."
+            )
 
     def _mode_params(self, mode: str) -> Mapping[str, Any]:
         size = self._batch_sizes[mode]

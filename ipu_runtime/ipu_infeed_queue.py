@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.strategy_stack import default_device_ordinal
+from ipu_runtime.engine.applications.program_step import tracing_application
+from ipu_runtime.frameworks.tensorflow_graphs import iterator_resource
+from ipu_runtime.strategies.dataset_iterators import IPUOwnedIterator
+from ipu_runtime.strategies.strategy_stack import default_device_ordinal
+
+__all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator", "checked_ordinal"]
+
+IPUIterator = IPUOwnedIterator
 
 _NOT_ON_DEVICE = (tf.int64, tf.float64)
 
@@ -43,24 +51,16 @@ class IPUInfeedQueue:
                     "defined. Batch it with `drop_remainder=True`, so that the last "
                     "batch is as large as the others."
                 )
-        self._host_dataset = dataset
-        self._dataset = (
-            dataset.concatenate(_failure(self._spec))
-            .prefetch(self._prefetch_depth)
-            .with_options(_without_tuning())
-        )
-        self._initializer_read = False
+        self.host_dataset = dataset
+        """The data as they were given."""
+        self._made_eagerly = tf.executing_eagerly()
+        self._resource: Any = None
         self._ready = False
         self._dequeued = False
-        self._eager = tf.executing_eagerly()
-        if self._eager:
-            self._resource = tf.raw_ops.AnonymousIteratorV3(**self._signature)
-        else:
-            self._graph = tf.compat.v1.get_default_graph()
-            self._iterator = tf.compat.v1.data.make_initializable_iterator(
-                self._dataset, shared_name=self._graph.unique_name(self.feed_name)
-            )
-            self._resource = self._iterator._iterator_resource
+        self._iterators: weakref.WeakKeyDictionary[Any, Any] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._initializer_read: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
     def _signature(self) -> dict[str, Any]:
@@ -81,23 +81,27 @@ class IPUInfeedQueue:
                     f"Unsupported datatype {spec.dtype.name} in infeed "
                     f"{self.feed_name!r}: cast to int32, float32 or float16.",
                 )
-        if self._eager:
+        if tf.executing_eagerly():
             self._ready = True
             return tf.raw_ops.MakeIterator(
-                dataset=self._dataset._variant_tensor, iterator=self._resource
+                dataset=tf.data.experimental.to_variant(
+                    _endless(self.host_dataset, self._prefetch_depth)
+                ),
+                iterator=self._eager_resource(),
             )
-        if self._initializer_read:
+        graph = tf.compat.v1.get_default_graph()
+        if graph in self._initializer_read:
             raise ValueError(
                 "The initializer of an infeed queue can only be read once; keep it."
             )
-        self._initializer_read = True
-        return self._iterator.initializer
+        self._initializer_read.add(graph)
+        return self._iterator().initializer
 
     @property
     def deleter(self) -> Any:
         """Release the data; in a graph, an operation for it."""
         self._ready = False
-        return tf.no_op() if not self._eager else None
+        return None if tf.executing_eagerly() else tf.no_op()
 
     @property
     def dequeued(self) -> bool:
@@ -120,20 +124,46 @@ class IPUInfeedQueue:
             "get_next is obsolete: pass the queue to loops.repeat or to a pipeline."
         )
 
-    def _dequeue(self) -> Any:
+    def take(self) -> Any:
         """Return the next element, inside a program."""
-        if self._eager and not self._ready:
-            raise tf.errors.FailedPreconditionError(
-                None, None, f"Infeed {self.feed_name!r} has not been initialized."
-            )
+        with tf.init_scope():
+            if not tf.executing_eagerly():
+                resource = iterator_resource(self._iterator())
+            elif self._ready or tracing_application():
+                resource = self._eager_resource()
+            else:
+                raise tf.errors.FailedPreconditionError(
+                    None, None, f"Infeed {self.feed_name!r} has not been initialized."
+                )
         self._dequeued = True
-        flat = tf.raw_ops.IteratorGetNext(iterator=self._resource, **self._signature)
+        flat = tf.raw_ops.IteratorGetNext(iterator=resource, **self._signature)
         for tensor, spec in zip(flat, tf.nest.flatten(self._spec), strict=True):
             tensor.set_shape(spec.shape)
         return tf.nest.pack_sequence_as(self._spec, flat)
 
+    # What scripts for the device call it.
+    _dequeue = take
 
-IPUIterator = IPUInfeedQueue
+    def _eager_resource(self) -> Any:
+        if self._resource is None:
+            self._resource = tf.raw_ops.AnonymousIteratorV3(**self._signature)
+        return self._resource
+
+    def _iterator(self) -> Any:
+        """Return the iterator of the current session's graph."""
+        graph = tf.compat.v1.get_default_graph()
+        if graph not in self._iterators:
+            dataset = self.host_dataset
+            if self._made_eagerly:
+                # A graph cannot refer to a data set that lives outside of it.
+                dataset = tf.data.Dataset.from_generator(
+                    self.host_dataset.as_numpy_iterator, output_signature=self._spec
+                )
+            self._iterators[graph] = tf.compat.v1.data.make_initializable_iterator(
+                _endless(dataset, self._prefetch_depth),
+                shared_name=graph.unique_name(self.feed_name),
+            )
+        return self._iterators[graph]
 
 
 def checked_ordinal(device_ordinal: int | None) -> int:
@@ -156,18 +186,23 @@ def _checked_depth(depth: int | None) -> int:
     return depth
 
 
-def _without_tuning() -> Any:
-    """Keep the thread away that tunes data sets: a closed iterator waits for it.
+def _endless(dataset: Any, prefetch_depth: int) -> Any:
+    """Return the data with an error at their end: a device cannot run dry.
 
-    It sleeps up to ten seconds at a time, and so long would a stopped run take to end.
+    The thread that tunes data sets is kept away. It sleeps up to ten seconds at a time,
+    and so long would a closed iterator, and with it a stopped run, take to end.
     """
     options = tf.data.Options()
     options.autotune.enabled = False
-    return options
+    return (
+        dataset.concatenate(_failure(dataset.element_spec))
+        .prefetch(prefetch_depth)
+        .with_options(options)
+    )
 
 
 def _failure(spec: Any) -> Any:
-    """Return a dataset of one element, which fails: a device cannot run dry."""
+    """Return a dataset of one element, which fails."""
 
     def fail(_: Any) -> Any:
         message = (

@@ -9,9 +9,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.collectives import mark_operation, mark_shared
-from ipu_runtime.engine.device_loop import when_replicas_known
+from ipu_runtime.engine.programs.own_program import (
+    OwnProgram,
+    named_parts,
+    traced_program,
+)
+from ipu_runtime.engine.replicas.collectives import mark_operation, mark_shared
+from ipu_runtime.engine.replicas.device_loop import when_replicas_known
 from ipu_runtime.ipu_infeed_queue import checked_ordinal
+from ipu_runtime.system.device_state import current_state
 
 _CAPACITY = 2**31 - 1
 
@@ -64,8 +70,10 @@ class IPUOutfeedQueue:
         self._shapes: list[Any] = []
         self._queue: Any = None
         self._home: Any = None
-        self._replicas = 1
+        self.replicas = 1
+        """Replicas that enqueue together, once the program is built."""
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._program: OwnProgram | None = None
 
     @property
     def outfeed_mode(self) -> IPUOutfeedMode:
@@ -89,9 +97,9 @@ class IPUOutfeedQueue:
                 "tuple, list or dict."
             )
         self._graphs.add(graph)
-        return self._enqueue(tensors)
+        return self.enqueue_more(tensors)
 
-    def _enqueue(self, tensors: Any) -> Any:
+    def enqueue_more(self, tensors: Any) -> Any:
         """Enqueue, also where a program does it several times, as pipelines do."""
         graph = tf.compat.v1.get_default_graph()
         self._graphs.add(graph)
@@ -111,6 +119,9 @@ class IPUOutfeedQueue:
                 )
         self._structure, self._shapes = structure, [item.shape for item in flat]
         when_replicas_known(self._set_replicas)
+        self._program = traced_program()
+        if self._program is not None:
+            self._program.fed_out = True
         controls = [self._drop_older()] if self._mode is IPUOutfeedMode.LAST else []
         with tf.control_dependencies(controls):
             operation = self._queue.enqueue(flat)
@@ -132,6 +143,7 @@ class IPUOutfeedQueue:
             flat = [array[-1] for array in self._take_all()]
         else:
             flat = self._take_all()
+        self._tell(flat)
         return tf.nest.pack_sequence_as(self._structure, flat)
 
     def __iter__(self) -> Iterator[Any]:
@@ -153,8 +165,24 @@ class IPUOutfeedQueue:
             return tf.no_op() if not tf.executing_eagerly() else None
         return self._queue.close(cancel_pending_enqueues=True)
 
+    def _tell(self, flat: list[Any]) -> None:
+        """Tell who watches the program of what is dequeued: the single numbers."""
+        if self._program is None:
+            return
+        names = [name or "output" for name, _ in named_parts("", self._structure)]
+        numbers = {
+            name: part
+            for name, part, shape in zip(names, flat, self._shapes, strict=True)
+            if shape.rank == 0
+        }
+        if tf.executing_eagerly():
+            self._program.took(numbers)
+        else:
+            named = {tensor.name: name for name, tensor in numbers.items()}
+            self._program.dequeued.update(named)
+
     def _set_replicas(self, replicas: int) -> None:
-        self._replicas = replicas
+        self.replicas = replicas
 
     def _drop_older(self) -> Any:
         """Empty the queue: once for all replicas, who would else wait for a second."""
@@ -172,13 +200,16 @@ class IPUOutfeedQueue:
                 mark_shared(operation)
         return dropped
 
+    def _dequeued_shape(self, shape: Any) -> Any:
+        """Return the shape of an element; a device to come may have more replicas."""
+        if not (tf.executing_eagerly() or current_state().configured):
+            return tf.TensorShape(None)
+        return shape if self.replicas == 1 else [self.replicas, *shape]
+
     def _take_all(self) -> list[Any]:
         """Return the queue's elements, stacked, and leave it empty."""
         dtypes = list(self._queue.dtypes)
-        shapes = [
-            shape if self._replicas == 1 else [self._replicas, *shape]
-            for shape in self._shapes
-        ]
+        shapes = [self._dequeued_shape(shape) for shape in self._shapes]
         size = self._queue.size()
         arrays = [
             tf.TensorArray(dtype, size=size, element_shape=shape)

@@ -7,21 +7,25 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.device_loop import build_loop
-from ipu_runtime.engine.estimator_program import EstimatorProgram
-from ipu_runtime.engine.graph_pipeline import build_run
-from ipu_runtime.engine.model_scope import model_scope
-from ipu_runtime.engine.placement import current_placement
-from ipu_runtime.engine.progress_scalars import MOST_SCALARS
-from ipu_runtime.estimator_base import EstimatorBase
-from ipu_runtime.estimator_functions import parameter_names, split_element
+from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
+from ipu_runtime.engine.pipeline.graph_pipeline import build_run
+from ipu_runtime.engine.pipeline.pipeline_setup import placements
+from ipu_runtime.engine.programs.progress_scalars import MOST_SCALARS
+from ipu_runtime.engine.reading.model_scope import model_scope
+from ipu_runtime.engine.replicas.device_loop import build_loop
+from ipu_runtime.engine.replicas.placement import current_placement
+from ipu_runtime.engine.session.interception import current_interceptor
+from ipu_runtime.estimators.base_estimator import EstimatorBase
+from ipu_runtime.estimators.intercepted_run import intercepted_spec
+from ipu_runtime.estimators.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec
+from ipu_runtime.estimators.step_counter import count_steps
+from ipu_runtime.estimators.tf_estimator import ModeKeys, WarmStartSettings
+from ipu_runtime.estimators.user_functions import parameter_names
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
-from ipu_runtime.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec
 from ipu_runtime.ipu_run_config import RunConfig
-from ipu_runtime.ops.pipeline_op import PreparedPipeline, prepare
-from ipu_runtime.ops.pipeline_results import ResultOptions
-from ipu_runtime.tf_estimator import ModeKeys, WarmStartSettings
+from ipu_runtime.pipelining.pipeline_op import PreparedPipeline, prepare
+from ipu_runtime.pipelining.pipeline_results import ResultOptions
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
@@ -30,6 +34,8 @@ _ALLOWED = ("mode", "params", "config")
 
 class IPUPipelineEstimator(EstimatorBase):
     """Trains, evaluates and predicts with stages instead of one model."""
+
+    api = "ipu_pipeline_estimator"
 
     def __init__(
         self,
@@ -60,7 +66,7 @@ class IPUPipelineEstimator(EstimatorBase):
             spec.computational_stages,
             count,
             results=ResultOptions(None if training else outfeed),
-            infeed=_FeaturesOnly(infeed) if mode == ModeKeys.PREDICT else infeed,
+            infeed=infeed,
             optimizer_function=spec.optimizer_function if training else None,
             device_mapping=spec.device_mapping,
             reduction_method=spec.reduction_method,
@@ -94,16 +100,21 @@ class IPUPipelineEstimator(EstimatorBase):
             means += [tf.constant(0.0)] * (len(sums) - len(means))
             update = run.update
             operation = update if isinstance(update, tf.Operation) else update.op
-            added = [old + new for old, new in zip(sums, means, strict=True)]
-            return [index + 1, *added], [operation]
+            # Sums of doubles are the same however the loop is cut into pieces.
+            added = [
+                old + tf.cast(new, tf.float64)
+                for old, new in zip(sums, means, strict=True)
+            ]
+            counted = count_steps(steps_per_run, [operation])
+            return [index + 1, *added], [operation, counted]
 
         with model_scope(self._config.tf_random_seed) as scope:
             loop = build_loop(
                 lambda index, *_: index < units,
                 body,
-                [tf.constant(0), *[tf.constant(0.0)] * MOST_SCALARS],
+                [tf.constant(0), *[tf.constant(0.0, tf.float64)] * MOST_SCALARS],
                 placement.replica_count,
-                needs_exchange=pipeline.training,
+                needs_exchange=lambda: pipeline.training,
             )
         sums = [
             tf.add_n(list(parts)) / float(len(parts))
@@ -116,7 +127,9 @@ class IPUPipelineEstimator(EstimatorBase):
             loop.operation,
             steps_per_unit=steps_per_run,
             batches_per_unit=spec.gradient_accumulation_count,
+            accumulation=spec.gradient_accumulation_count,
             replicas=len(loop.carried),
+            instance=loop.instance,
             broadcasts=loop.broadcasts,
             layer_uses=scope.layer_uses,
             hooks={
@@ -127,6 +140,7 @@ class IPUPipelineEstimator(EstimatorBase):
             after_loop=after_loop,
             finals=finals,
             schedule=pipeline.pipeline.schedule,
+            placements=placements(spec.pipeline_op_kwargs),
             peak_stash=stash[0] if stash else (),
         )
 
@@ -168,7 +182,7 @@ class IPUPipelineEstimator(EstimatorBase):
                 "model_fn must return an IPUPipelineEstimatorSpec, but returned "
                 f"{type(spec).__name__}."
             )
-        return spec
+        return spec if current_interceptor() is None else intercepted_spec(spec)
 
     def _check_count(self, count: int) -> None:
         if self._loop < count or self._loop % count:
@@ -186,17 +200,6 @@ class IPUPipelineEstimator(EstimatorBase):
                 f"The pipeline's stages need {needed} IPU(s), but num_shards is "
                 f"{shards}; it must be {1 << (needed - 1).bit_length()}."
             )
-
-
-class _FeaturesOnly(IPUInfeedQueue):
-    """A feed without labels, for prediction."""
-
-    def __init__(self, infeed: IPUInfeedQueue) -> None:
-        self._infeed = infeed
-
-    def _dequeue(self) -> Any:
-        features, _ = split_element(self._infeed._dequeue())
-        return features
 
 
 def _mean(values: Sequence[Any]) -> Any:

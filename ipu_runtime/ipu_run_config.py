@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.ipu_options import IpuOptions
-from ipu_runtime.tf_estimator import RunConfig as TensorFlowRunConfig
+from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.estimators.tf_estimator import RunConfig as TensorFlowRunConfig
+from ipu_runtime.system.ipu_options import IpuOptions
 
 
 class _IPURunConfigFields(NamedTuple):
@@ -40,6 +41,7 @@ class IPURunConfig(_IPURunConfigFields):
         compile_summary: bool = False,
         autosharding: bool = False,
     ) -> IPURunConfig:
+        notice("IPURunConfig")
         _check_positive("iterations_per_loop", iterations_per_loop)
         _check_positive("num_replicas", num_replicas)
         _check_positive("num_shards", num_shards)
@@ -54,14 +56,14 @@ class IPURunConfig(_IPURunConfigFields):
             _check_devices(ipu_options, wanted, num_replicas, num_shards, ordinal)
         return super().__new__(
             cls,
-            iterations_per_loop=iterations_per_loop,
-            ipu_options=ipu_options,
-            num_replicas=num_replicas,
-            num_shards=num_shards,
-            ordinal=ordinal,
-            prefetch_depth=prefetch_depth,
-            compile_summary=compile_summary,
-            autosharding=autosharding,
+            iterations_per_loop,
+            ipu_options,
+            num_replicas,
+            num_shards,
+            ordinal,
+            prefetch_depth,
+            compile_summary,
+            autosharding,
         )
 
     @property
@@ -86,6 +88,9 @@ def _check_devices(
     if isinstance(options, IPUConfig):
         chosen, listed = options.auto_select_ipus, options.select_ipus
         counts = [chosen] if isinstance(chosen, int) else list(chosen)
+        # Processes that share the device have their part of it.
+        sharing = options.experimental.multi_replica_distribution.process_count
+        counts = [count // max(1, sharing) for count in counts]
         if not counts:
             numbers = [listed] if isinstance(listed, int) else list(listed)
             counts = [None] * len(numbers)
@@ -123,9 +128,9 @@ class RunConfig(TensorFlowRunConfig):
     ) -> None:
         super().__init__(**kwargs)
         self.master = master or ""
-        self._ipu_run_config = ipu_run_config or IPURunConfig()
+        self._ipu = IPURunConfig() if ipu_run_config is None else ipu_run_config
 
     @property
     def ipu_run_config(self) -> IPURunConfig:
         """The IPU's part."""
-        return self._ipu_run_config
+        return self._ipu

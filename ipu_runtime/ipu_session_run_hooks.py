@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_runtime.estimators.tf_estimator import SessionRunHook
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
-from ipu_runtime.tf_estimator import SessionRunHook
 
 logger = logging.getLogger("tensorflow")
 
@@ -35,9 +35,10 @@ class IPULoggingTensorHook(SessionRunHook):
         replication_factor: int = 1,
     ) -> None:
         del replication_factor
-        if every_n_iter is not None and every_n_secs is not None:
+        intervals = sum(every is not None for every in (every_n_iter, every_n_secs))
+        if intervals > 1:
             raise ValueError("Only one of every_n_iter and every_n_secs may be given.")
-        if every_n_iter is None and every_n_secs is None and not at_end:
+        if not (intervals or at_end):
             raise ValueError("Give every_n_iter, every_n_secs or at_end=True.")
         if not isinstance(logging_mode, IPUOutfeedMode):
             raise TypeError(

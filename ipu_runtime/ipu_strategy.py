@@ -8,11 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.dataset_iterators import device_dataset_iterators
 from ipu_runtime.keras.extensions.creation import extending_models
-from ipu_runtime.replica_programs import ReplicaPrograms
-from ipu_runtime.replica_reductions import reduce_over_replicas, reducing
-from ipu_runtime.strategy_stack import strategy_entered
+from ipu_runtime.strategies.dataset_iterators import device_dataset_iterators
+from ipu_runtime.strategies.older_keras import refusing_older_keras
+from ipu_runtime.strategies.replica_programs import ReplicaPrograms
+from ipu_runtime.strategies.replica_reductions import reduce_over_replicas, reducing
+from ipu_runtime.strategies.strategy_stack import strategy_entered
+from ipu_runtime.system.instances import Instance
 
 _FUNCTIONS = (
     tf.types.experimental.GenericFunction,
@@ -49,6 +51,7 @@ class IPUStrategyV1(tf.distribute.Strategy):
         """Let models, variables and dataset iterators made inside belong to the IPU."""
         with ExitStack() as entered:
             entered.enter_context(strategy_entered(self))
+            entered.enter_context(refusing_older_keras())
             if self.enable_keras_extensions:
                 entered.enter_context(extending_models())
             if self.enable_dataset_iterators:
@@ -79,7 +82,9 @@ class IPUStrategyV1(tf.distribute.Strategy):
         if reducing():
             return fn(*args, **keywords)
         with self.scope():
-            return self._programs.run(fn, args, keywords, self.ipu_device)
+            return self._programs.run(
+                fn, args, keywords, self.ipu_device, self.instance
+            )
 
     def experimental_run_v2(self, *_: Any, **__: Any) -> None:
         """Raise: it was renamed to `run` long ago."""
@@ -102,6 +107,11 @@ class IPUStrategyV1(tf.distribute.Strategy):
     def supports_loss_scaling(self) -> bool:
         """Always true."""
         return True
+
+    @property
+    def instance(self) -> Instance:
+        """This process alone, whoever has started it."""
+        return Instance()
 
     def loss_scale(self, local_replicas: int) -> int:
         """Return the replicas by which losses are divided: they are not."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.device_loop import build_loop
-from ipu_runtime.engine.placement import Placement, current_placement
+from ipu_runtime.engine.programs.iteration_counter import counted_by
+from ipu_runtime.engine.replicas.device_loop import build_loop
+from ipu_runtime.engine.replicas.placement import Placement, current_placement
+from ipu_runtime.engine.session.interception import changed_settings, notice
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 
 
@@ -22,6 +24,9 @@ def repeat(
     """Run `body` n times; it gets the carried values, then the infeed's element."""
     del use_while_v1
     iterations = n if isinstance(n, int) else None
+    notice("loops.repeat")
+    # It is told and not changed: what the script feeds and fetches goes by it.
+    changed_settings("loops.repeat", True, {"iterations": n})
     return _loop(
         lambda index, *_: index < n, body, inputs, infeed_queue, None, iterations
     )
@@ -62,13 +67,14 @@ def _loop(
     def step(index: Any, *tensors: Any) -> tuple[list[Any], list[Any]]:
         arguments, keywords = list(tensors), {}
         if infeed is not None:
-            element = infeed._dequeue()
+            element = infeed.take()
             if isinstance(element, dict) and all(isinstance(k, str) for k in element):
                 keywords = element
             else:
                 parts = element if isinstance(element, tuple) else (element,)
                 arguments.extend(parts)
-        outputs, operations = _split_results(body(*arguments, **keywords))
+        with counted_by(index):
+            outputs, operations = _split_results(body(*arguments, **keywords))
         return [index + 1, *_matching(outputs, carried)], operations
 
     def goes_on(index: Any, *tensors: Any) -> Any:

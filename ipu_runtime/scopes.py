@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from ipu_runtime.device_state import device_ordinal
-from ipu_runtime.engine.placement import Placement, current_placement, placed_on
+from ipu_runtime.engine.replicas.placement import (
+    Placement,
+    current_placement,
+    placed_on,
+)
+from ipu_runtime.system.device_state import device_ordinal
 
 
 @contextmanager
@@ -21,21 +25,29 @@ def ipu_scope(device: str) -> Iterator[None]:
     scope = tf.compat.v1.variable_scope(
         tf.compat.v1.get_variable_scope(), use_resource=True, auxiliary_name_scope=False
     )
-    with placed_on(Placement(device)), scope:
+    around = current_placement()
+    if around is not None and around.compiling and not around.named:
+        around.device, around.named = device, True
+    same = around is not None and around.compiling and around.device == device
+    with nullcontext() if same else placed_on(Placement(device)), scope:
         yield
 
 
 @contextmanager
 def ipu_shard(index: int | Sequence[int]) -> Iterator[None]:
     """Place operations on an IPU of a multi-IPU device; no effect on results."""
+    from ipu_runtime.frameworks.shard_marks import shards_marked  # TensorFlow
+
+    shards = [index] if isinstance(index, int) else list(index)
     placement = current_placement()
     if placement is not None:
-        placement.shards.update([index] if isinstance(index, int) else index)
-    yield
+        placement.shards.update(shards)
+    with shards_marked(shards):
+        yield
 
 
 @contextmanager
-def ipu_jit_scope(ipu_scope: int = 0) -> Iterator[None]:
+def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
     """Compile what is inside as one program; programs are compiled whole anyway."""
     del ipu_scope
     yield
@@ -52,19 +64,27 @@ def frontend_attribute(
 
 @contextmanager
 def stochastic_rounding(override: bool) -> Iterator[None]:
-    """Choose stochastic rounding for what is inside; float32 does not round so."""
-    del override
-    yield
+    """Choose how float16 results of operations that are made inside are rounded."""
+    # Loads TensorFlow, which not every script that imports the scopes needs.
+    from ipu_runtime.engine.numerics.half_models import half_scope
+
+    with half_scope(stochastic=override, stochastic_updates=override):
+        yield
 
 
 @contextmanager
-def partials_type(override: Any) -> Iterator[None]:
-    """Choose the type of intermediate results: float16 or float32."""
-    if np.dtype(override) not in (np.dtype("float16"), np.dtype("float32")):
+def partials_type(override_type: Any) -> Iterator[None]:
+    """Choose the type of partial sums in products that are made inside."""
+    if np.dtype(override_type) not in (np.dtype("float16"), np.dtype("float32")):
         raise ValueError(
-            f"partials_type is {override!r}; it must be np.float16 or np.float32."
+            f"override_type is {override_type!r}; it must be np.float16 or np.float32."
         )
-    yield
+    # Loads TensorFlow, which not every script that imports the scopes needs.
+    from ipu_runtime.engine.numerics.half_models import half_scope
+
+    half = np.dtype(override_type) == np.dtype("float16")
+    with half_scope(half_matmuls=half, half_convolutions=half):
+        yield
 
 
 @contextmanager

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from ipu_runtime.config import (
     IPUConfig,
     get_ipu_config,
     reset_ipu_configuration,
     running_on_ipu_model,
 )
-from ipu_runtime.device_queries import get_num_of_ipus_in_device, reset_ipu_seed
-from ipu_runtime.event_reports import (
-    extract_all_events,
-    extract_all_strings_from_event_trace,
-    extract_compile_reports,
-    extract_execute_reports,
-)
-from ipu_runtime.graph_initialization import move_variable_initialization_to_cpu
-from ipu_runtime.options_functions import (
+from ipu_runtime.configuring.options_functions import (
     auto_select_ipus,
     configure_ipu_system,
     create_ipu_config,
     select_ipus,
 )
-from ipu_runtime.options_setters import (
+from ipu_runtime.configuring.options_setters import (
+    VerificationOptions,
     set_compilation_options,
     set_convolution_options,
     set_floating_point_behaviour_options,
@@ -37,15 +33,32 @@ from ipu_runtime.options_setters import (
     set_recomputation_options,
     set_report_options,
     set_serialization_options,
+    set_transfer_options,
+    set_verification_options,
 )
-from ipu_runtime.plan.config_enums import (
+from ipu_runtime.frameworks.tensorflow_variables import (
+    move_variable_initialization_to_cpu,
+)
+from ipu_runtime.plan.config.config_enums import (
     DeviceConnectionType,
     ExecutionProfileType,
     MergeRemoteBuffersBehaviour,
     SchedulingAlgorithm,
     SelectionOrder,
 )
-from ipu_runtime.poplar_flags import SyntheticDataCategory, use_synthetic_data_for
+from ipu_runtime.reports.event_trace import (
+    extract_all_events,
+    extract_all_strings_from_event_trace,
+    extract_all_types_from_event_trace,
+    extract_compile_reports,
+    extract_execute_reports,
+    extract_poplar_serialized_graphs,
+)
+from ipu_runtime.system.emulated_device import get_num_of_ipus_in_device, reset_ipu_seed
+from ipu_runtime.system.poplar_flags import (
+    SyntheticDataCategory,
+    use_synthetic_data_for,
+)
 
 __all__ = [
     "DeviceConnectionType",
@@ -55,13 +68,16 @@ __all__ = [
     "SchedulingAlgorithm",
     "SelectionOrder",
     "SyntheticDataCategory",
+    "VerificationOptions",
     "auto_select_ipus",
     "configure_ipu_system",
     "create_ipu_config",
     "extract_all_events",
     "extract_all_strings_from_event_trace",
+    "extract_all_types_from_event_trace",
     "extract_compile_reports",
     "extract_execute_reports",
+    "extract_poplar_serialized_graphs",
     "get_ipu_config",
     "get_num_of_ipus_in_device",
     "move_variable_initialization_to_cpu",
@@ -83,5 +99,16 @@ __all__ = [
     "set_recomputation_options",
     "set_report_options",
     "set_serialization_options",
+    "set_transfer_options",
+    "set_verification_options",
     "use_synthetic_data_for",
 ]
+
+_IN_EXTRACTOR = ("export_dataset_to_file", "export_inputs_to_file")
+
+
+def __getattr__(name: str) -> Any:
+    # These need TensorFlow, the others do not.
+    if name in _IN_EXTRACTOR:
+        return getattr(import_module("ipu_runtime.dataset_extractor"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

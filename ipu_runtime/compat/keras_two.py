@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from typing import Any
-
-import keras
+from ipu_runtime.compat.layer_habits import accept_layer_habits
+from ipu_runtime.compat.loss_scale_habits import accept_loss_scale_habits
+from ipu_runtime.compat.model_habits import accept_model_habits
+from ipu_runtime.compat.name_habits import accept_name_habits
+from ipu_runtime.compat.optimizer_habits import accept_optimizer_habits
+from ipu_runtime.compat.saving_habits import accept_saving_habits
+from ipu_runtime.compat.tensor_habits import accept_tensor_habits
+from ipu_runtime.compat.variable_habits import accept_variable_habits
 
 
 def accept_old_habits() -> None:
-    """Let `Input(shape=80)` mean `Input(shape=(80,))`, as it did in Keras 2."""
-    input_layer = keras.layers.InputLayer
-    original = input_layer.__init__
-
-    @functools.wraps(original)
-    def with_shape_tuple(
-        self: Any, shape: Any = None, *args: Any, **kwargs: Any
-    ) -> None:
-        original(self, (shape,) if isinstance(shape, int) else shape, *args, **kwargs)
-
-    # Keras reads constructor arguments in two ways that must agree.
-    with_shape_tuple.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
-    input_layer.__init__ = with_shape_tuple
+    """Accept all of them; `habits.HABITS` names each one."""
+    accept_variable_habits()
+    accept_tensor_habits()
+    accept_layer_habits()
+    accept_optimizer_habits()
+    accept_loss_scale_habits()
+    accept_model_habits()
+    accept_saving_habits()
+    accept_name_habits()

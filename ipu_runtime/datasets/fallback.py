@@ -20,7 +20,7 @@ _CONNECT_TIMEOUT_S = 2.0
 
 def install_fallbacks() -> None:
     """Let MNIST and CIFAR-10 load without a network; Keras' own cache comes first."""
-    from keras.src.datasets import cifar10, mnist
+    from keras.datasets import cifar10, mnist
 
     _replace(mnist, _load_mnist)
     _replace(cifar10, _load_cifar10)
@@ -35,7 +35,7 @@ def _replace(source: Any, load: Callable[..., Arrays]) -> None:
 
 
 def _load_mnist(original: Callable[..., Arrays], path: str = "mnist.npz") -> Arrays:
-    cached = _read(_cache_directory() / path)
+    cached = _read(_cache() / path)
     if cached is not None:
         return cached
     downloaded = _downloaded("storage.googleapis.com", lambda: original(path=path))
@@ -45,7 +45,7 @@ def _load_mnist(original: Callable[..., Arrays], path: str = "mnist.npz") -> Arr
 def _load_cifar10(original: Callable[..., Arrays]) -> Arrays:
     name = "cifar-10-batches-py"
     cached = any(
-        (_cache_directory() / folder / name / "test_batch").exists()
+        (_cache() / folder / name / "test_batch").exists()
         for folder in (f"{name}-target", f"{name}-target_extracted")
     )
     if cached:
@@ -59,10 +59,11 @@ def _load_cifar10(original: Callable[..., Arrays]) -> Arrays:
     return (x_train, y_train.reshape(-1, 1)), (x_test, y_test.reshape(-1, 1))
 
 
-def _cache_directory() -> Path:
-    from keras.src.backend.config import keras_home
+def _cache() -> Path:
+    # Packaged data are also read by those who do not load Keras.
+    from ipu_runtime.frameworks.keras_data import dataset_cache
 
-    return Path(keras_home()) / "datasets"
+    return dataset_cache()
 
 
 def _read(file: Path) -> Arrays | None:

@@ -11,18 +11,18 @@ from typing import Any
 
 __ipu__built__ = "1"
 
-_ASSIGNMENTS = (
+_STAGES = (
     "FunctionalLayerPipelineStageAssignment",
     "FunctionalNestedModelPipelineStageAssignment",
     "ModelLayerPipelineStageAssignment",
     "NestedModelPipelineStageAssignment",
+    "PipelineStage",
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",
 )
 _MODULE_OF = {
-    "PipelineStage": "pipeline_stage",
-    "ReplicatedMetricReductionMethod": "extensions.options",
-    **dict.fromkeys(_ASSIGNMENTS, "assignments"),
+    "ReplicatedMetricReductionMethod": "extensions.extensions_base",
+    **dict.fromkeys(_STAGES, "extensions.pipeline_stage_assignment"),
     "Model": "function_models",
     "Sequential": "function_models",
     "PipelineModel": "function_models",

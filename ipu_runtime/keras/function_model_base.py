@@ -9,9 +9,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.emulated_device import device_for
-from ipu_runtime.keras.extensions.state import state_of
-from ipu_runtime.strategy_stack import current_strategy
+from ipu_runtime.keras.extensions.extension_state import state_of
+from ipu_runtime.strategies.strategy_stack import current_strategy
+from ipu_runtime.system.emulated_device import device_for
 
 _UNSUPPORTED = (
     "validation_split",
@@ -114,20 +114,15 @@ class FunctionModel:
     ) -> Any:
         """Train; `steps_per_epoch` and `steps_per_run` count weight updates."""
         _refuse("fit", kwargs)
-        x, y = _trimmed(x, y, batch_size)
-        batches = _batches(x, batch_size, steps_per_epoch, self._accumulation)
-        self._prepare(batches, steps_per_run, self._accumulation, prefetch_depth)
-        given = {} if steps_per_epoch is None else {"steps_per_epoch": batches}
-        return self._model.fit(
-            x,
-            y,
-            batch_size=None if isinstance(x, tf.data.Dataset) else batch_size,
+        return self._run(
+            "fit",
+            (x, y),
+            (batch_size, steps_per_epoch, steps_per_run, prefetch_depth),
             epochs=epochs,
             verbose=verbose,
             callbacks=callbacks,
             shuffle=shuffle,
             initial_epoch=initial_epoch,
-            **given,
         )
 
     def evaluate(
@@ -145,14 +140,9 @@ class FunctionModel:
     ) -> Any:
         """Evaluate; steps of a pipeline are as large as in training."""
         _refuse("evaluate", kwargs)
-        x, y = _trimmed(x, y, batch_size)
-        unit = self._accumulation if self._pipelined else 1
-        batches = _batches(x, batch_size, steps, unit)
-        self._prepare(batches, steps_per_run, unit, prefetch_depth)
-        given = {} if steps is None else {"steps": batches}
-        size = None if isinstance(x, tf.data.Dataset) else batch_size
-        return self._model.evaluate(
-            x, y, batch_size=size, verbose=verbose, callbacks=callbacks, **given
+        sizes = (batch_size, steps, steps_per_run, prefetch_depth)
+        return self._run(
+            "evaluate", (x, y), sizes, verbose=verbose, callbacks=callbacks
         )
 
     def predict(
@@ -169,15 +159,30 @@ class FunctionModel:
     ) -> Any:
         """Predict; steps of a pipeline are as large as in training."""
         _refuse("predict", kwargs)
-        x, _ = _trimmed(x, None, batch_size)
-        unit = self._accumulation if self._pipelined else 1
-        batches = _batches(x, batch_size, steps, unit, elements=1)
-        self._prepare(batches, steps_per_run, unit, prefetch_depth)
-        given = {} if steps is None else {"steps": batches}
-        size = None if isinstance(x, tf.data.Dataset) else batch_size
-        return self._model.predict(
-            x, batch_size=size, verbose=verbose, callbacks=callbacks, **given
+        sizes = (batch_size, steps, steps_per_run, prefetch_depth)
+        return self._run(
+            "predict", (x, None), sizes, verbose=verbose, callbacks=callbacks
         )
+
+    def _run(
+        self,
+        method: str,
+        data: tuple[Any, Any],
+        sizes: tuple[int | None, int | None, int | None, int | None],
+        **arguments: Any,
+    ) -> Any:
+        """Run the inner model; a step of `fit` and of a pipeline accumulates."""
+        batch_size, steps, steps_per_run, prefetch_depth = sizes
+        x, y = _trimmed(*data, batch_size)
+        unit = self._accumulation if method == "fit" or self._pipelined else 1
+        parts = 1 if method == "predict" else 2
+        batches = _batches(x, batch_size, steps, unit, parts)
+        self._prepare(batches, steps_per_run, unit, prefetch_depth)
+        if steps is not None:
+            arguments["steps_per_epoch" if method == "fit" else "steps"] = batches
+        if method != "predict":
+            arguments["y"] = y
+        return getattr(self._model, method)(x, batch_size=batch_size, **arguments)
 
     def _prepare(
         self, batches: int, steps_per_run: int | None, unit: int, depth: int | None
@@ -227,7 +232,7 @@ def _trimmed(x: Any, y: Any, batch_size: int | None) -> tuple[Any, Any]:
 
 
 def _batches(
-    x: Any, batch_size: int | None, steps: int | None, unit: int, elements: int = 2
+    x: Any, batch_size: int | None, steps: int | None, unit: int, elements: int
 ) -> int:
     """Return the batches of an epoch; a step has `unit` of them."""
     if steps is not None:

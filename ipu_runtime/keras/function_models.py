@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from ipu_runtime.keras.function_model_base import FunctionModel
-from ipu_runtime.strategy_stack import current_strategy
+from ipu_runtime.strategies.strategy_stack import current_strategy
 
 
 class Sequential(FunctionModel):

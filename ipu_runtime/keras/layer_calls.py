@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 
-from ipu_runtime.engine.model_graph import (
+from ipu_runtime.engine.reading.model_graph import (
     NotAGraphError,
     model_graph,
     network_of,
     runs_as_written,
 )
-from ipu_runtime.engine.model_options import LayerCall
-from ipu_runtime.keras.assignments import (
+from ipu_runtime.engine.session.model_options import LayerCall
+from ipu_runtime.frameworks.keras_calls import nodes_in_order, nodes_of
+from ipu_runtime.keras.extensions.pipeline_stage_assignment import (
     Assignment,
     FunctionalLayerPipelineStageAssignment,
     FunctionalNestedModelPipelineStageAssignment,
@@ -25,18 +26,6 @@ from ipu_runtime.keras.assignments import (
     SequentialNestedModelPipelineStageAssignment,
 )
 from ipu_runtime.keras.pipeline_stage import tagged_stage
-
-StageOfNode = Callable[[Any], int | None]
-
-
-def ordered_nodes(network: Any) -> list[Any]:
-    """Return the layer calls of a Functional model in execution order."""
-    return [
-        node
-        for depth in sorted(network._nodes_by_depth, reverse=True)
-        for node in network._nodes_by_depth[depth]
-        if node.operation and not node.is_input
-    ]
 
 
 def is_nested_model(layer: Any) -> bool:
@@ -79,9 +68,9 @@ def _node_assignments(network: Any, subclassed: bool) -> list[Assignment]:
         )
     )
     assignments: list[Assignment] = []
-    for node in ordered_nodes(network):
+    for node in nodes_in_order(network):
         layer = node.operation
-        index = layer._inbound_nodes.index(node)
+        index = nodes_of(layer).index(node)
         if is_nested_model(layer):
             assignments.append(nested_class(layer, index, assignments_of(layer)))
         else:
@@ -113,7 +102,7 @@ def take_tags(assignments: Sequence[Any], outer: int | None = None) -> None:
 
 def _tag(layer: Any, assignment: Any) -> int | None:
     index = getattr(assignment, "node_index", 0)
-    nodes = layer._inbound_nodes
+    nodes = nodes_of(layer)
     return tagged_stage(nodes[index]) if index < len(nodes) else None
 
 
@@ -121,7 +110,7 @@ def stages_of(
     model: Any, assignments: Sequence[Any], network: Any | None = None
 ) -> list[tuple[LayerCall, int]]:
     """Return the stage of every layer call as the engine names the calls."""
-    stages = list(_prefixed(assignments, ()))
+    stages = [(key, item.pipeline_stage) for key, item in _prefixed(assignments, ())]
     try:
         calls = model_graph(network if network is not None else model).calls
     except NotAGraphError:
@@ -130,7 +119,29 @@ def stages_of(
     return [(call.key, known[_known_prefix(call.key, known)]) for call in calls]
 
 
-def _known_prefix(key: LayerCall, known: dict[LayerCall, int]) -> LayerCall:
+def give_stages(
+    model: Any, assignments: Sequence[Any], stages: Sequence[int], network: Any = None
+) -> None:
+    """Give the assignments the stages of the calls, which are in execution order."""
+    known = dict(_prefixed(assignments, ()))
+    try:
+        calls = model_graph(network if network is not None else model).calls
+        keys = [_known_prefix(call.key, known) for call in calls]
+    except NotAGraphError:
+        keys = list(known)
+    if len(keys) != len(stages):
+        raise ValueError(
+            f"{len(stages)} stages are given, but {model.name} has {len(keys)} layer "
+            "calls."
+        )
+    for key, stage in zip(keys, stages, strict=True):
+        if known[key].pipeline_stage not in (None, stage):
+            name = "/".join(part for part, _ in key)
+            raise ValueError(f"{name} is one layer of {model.name}: it has one stage.")
+        known[key].pipeline_stage = stage
+
+
+def _known_prefix(key: LayerCall, known: Mapping[LayerCall, Any]) -> LayerCall:
     """Find who speaks for a call: itself, or a model that is assigned as a whole."""
     return next(
         key[:length] for length in range(len(key), 0, -1) if key[:length] in known
@@ -139,7 +150,7 @@ def _known_prefix(key: LayerCall, known: dict[LayerCall, int]) -> LayerCall:
 
 def _prefixed(
     assignments: Sequence[Any], path: LayerCall
-) -> Iterator[tuple[LayerCall, int]]:
+) -> Iterator[tuple[LayerCall, Any]]:
     seen: Counter[int] = Counter()
     for assignment in assignments:
         layer = (
@@ -150,4 +161,4 @@ def _prefixed(
         if assignment.is_nested_model:
             yield from _prefixed(assignment.pipeline_stage_assignments, key)
         else:
-            yield key, assignment.pipeline_stage
+            yield key, assignment

@@ -7,11 +7,13 @@ import inspect
 from contextlib import ExitStack
 from typing import Any
 
-from keras.src.layers.layer import Layer
-from keras.src.ops.node import Node
-
-from ipu_runtime.keras.patching import Patch
-from ipu_runtime.strategy_stack import current_stage, current_strategy, stage_entered
+from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.frameworks.patch_points import creation_patches
+from ipu_runtime.strategies.strategy_stack import (
+    current_stage,
+    current_strategy,
+    stage_entered,
+)
 
 _TAG = "_ipu_pipeline_stage"
 
@@ -28,6 +30,7 @@ class PipelineStage:
             raise ValueError(
                 f"{self._stage} is not a valid pipeline stage: it must be 0 or more."
             )
+        notice(f"PipelineStage({self._stage})")
         strategy = current_strategy()
         if strategy is None or not strategy.allows_pipeline_stages:
             raise RuntimeError(
@@ -37,8 +40,8 @@ class PipelineStage:
             raise RuntimeError("Pipeline stages must not be nested.")
         with ExitStack() as entered:
             entered.enter_context(stage_entered(self._stage))
-            entered.enter_context(_layer_tags.applied())
-            entered.enter_context(_node_tags.applied())
+            for tags in _tags:
+                entered.enter_context(tags.applied())
             self._entered = entered.pop_all()
         return self
 
@@ -68,5 +71,4 @@ def _tagging(original: Any) -> Any:
     return construct
 
 
-_layer_tags = Patch(Layer, "__init__", _tagging)
-_node_tags = Patch(Node, "__init__", _tagging)
+_tags = creation_patches(_tagging)

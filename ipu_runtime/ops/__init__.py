@@ -1,6 +1,5 @@
 """The operations of the emulated API."""
 
-from ipu_runtime.lazy_submodules import submodules
-from ipu_runtime.public_modules import OPS_MODULES
+from ipu_runtime.installing.public_modules import submodules
 
-__getattr__ = submodules(__name__, *OPS_MODULES)
+__getattr__ = submodules(__name__)

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from ipu_runtime.engine.pipeline_modes import PipelineSchedule, RecomputationMode
+from ipu_runtime.engine.pipeline.pipeline_modes import (
+    PipelineSchedule,
+    RecomputationMode,
+)
 
 __all__ = ["PipelineSchedule", "PipelineStageOptions", "RecomputationMode"]
 
@@ -42,6 +45,6 @@ _IN_PIPELINE_OP = ("OptimizerFunctionOutput", "pipeline", "recomputation_checkpo
 def __getattr__(name: str) -> Any:
     # `pipeline` needs TensorFlow, the enums do not.
     if name in _IN_PIPELINE_OP:
-        module = import_module("ipu_runtime.ops.pipeline_op")
+        module = import_module("ipu_runtime.pipelining.pipeline_op")
         return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.optimizers import (
     cross_replica_optimizer,
     gradient_accumulation_optimizer,
@@ -26,6 +27,7 @@ __all__ = [
     "CrossReplicaOptimizer",
     "GradientAccumulationOptimizer",
     "GradientAccumulationOptimizerV2",
+    "GradientAccumulationReductionMethod",
     "IpuOptimizer",
     "MapGradientOptimizer",
     "ShardedOptimizer",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_runtime.engine.collectives import all_reduce
+from ipu_runtime.engine.replicas.collectives import all_reduce_together
 from ipu_runtime.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
+from ipu_runtime.strategies.replica_reductions import gradients_averaged
 
 
 class CrossReplicaOptimizer(IpuOptimizer):
@@ -21,8 +22,18 @@ class CrossReplicaOptimizer(IpuOptimizer):
         name: str | None = None,
     ) -> Any:
         """Average, then update; variables without a gradient are left alone."""
-        averaged = [
-            (None if gradient is None else all_reduce(gradient, "mean"), variable)
-            for gradient, variable in grads_and_vars
-        ]
-        return self._opt.apply_gradients(averaged, global_step, name)
+        return apply_means(self._opt, grads_and_vars, global_step, name)
+
+
+def apply_means(
+    optimizer: Any,
+    grads_and_vars: GradientsAndVariables,
+    global_step: Any,
+    name: str | None,
+) -> Any:
+    """Let an optimizer update with the means of all replicas' gradients."""
+    pairs = list(grads_and_vars)
+    means = all_reduce_together([gradient for gradient, _ in pairs], "mean")
+    averaged = [(mean, pair[1]) for mean, pair in zip(means, pairs, strict=True)]
+    with gradients_averaged():
+        return optimizer.apply_gradients(averaged, global_step, name)

@@ -1,67 +1,63 @@
-"""`popdist`: how many processes share a distributed job; one, without `poprun`.
-
-Under a real `poprun` its environment is read, but the emulator has no connection
-between processes: each one works alone.
-"""
+"""`popdist`: how many processes share a distributed job; one, unless started so."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+from ipu_runtime.system.cluster import join
+from ipu_runtime.system.instances import current_instance
 
-_TOTAL = "POPDIST_NUM_TOTAL_REPLICAS"
-_LOCAL = "POPDIST_NUM_LOCAL_REPLICAS"
+T = TypeVar("T")
 
 
 def init() -> None:
-    """Join the job; there is nothing to join in the emulator."""
+    """Connect this process to the others of its job, if that is not done yet."""
+    join()
 
 
 def finalizeBackend() -> None:
-    """Leave the job; there is nothing to leave in the emulator."""
+    """Leave the job; connections end with the process."""
 
 
 def isPopdistEnvSet() -> bool:
-    """Tell whether `poprun` started this process."""
-    return _TOTAL in os.environ
+    """Tell whether this process was started as an instance of a job."""
+    return current_instance().launched
 
 
 def getNumTotalReplicas() -> int:
     """Return the replicas of all processes."""
-    return _number(_TOTAL, 1)
+    return current_instance().total_replicas
 
 
 def getNumLocalReplicas() -> int:
     """Return the replicas of this process."""
-    return _number(_LOCAL, 1)
+    return current_instance().local_replicas
 
 
 def getNumIpusPerReplica() -> int:
     """Return the IPUs of one replica."""
-    return _number("POPDIST_NUM_IPUS_PER_REPLICA", 1)
+    return current_instance().ipus_per_replica
 
 
 def getReplicaIndexOffset() -> int:
     """Return the first replica of this process."""
-    return _number("POPDIST_REPLICA_INDEX_OFFSET", 0)
+    return current_instance().replica_offset
 
 
 def getNumInstances() -> int:
     """Return the number of processes."""
-    return max(1, getNumTotalReplicas() // max(1, getNumLocalReplicas()))
+    return current_instance().count
 
 
 def getInstanceIndex() -> int:
     """Return the index of this process."""
-    return getReplicaIndexOffset() // max(1, getNumLocalReplicas())
+    return current_instance().index
 
 
 def getLocalInstanceIndex() -> int:
     """Return the index of this process on its host."""
-    return _number("POPDIST_LOCAL_INSTANCE_INDEX", 0)
+    return current_instance().local_index
 
 
 def getDeviceId(ipusPerReplica: int = 0) -> int:
@@ -85,12 +81,3 @@ def execute_on_instances(
 ) -> T | None:
     """Call a function in some of the processes only."""
     return func(*args, **kwargs) if getInstanceIndex() in instances else None
-
-
-def _number(variable: str, default: int) -> int:
-    text = os.environ.get(variable, "")
-    if not text:
-        return default
-    if not text.isdecimal():
-        raise ValueError(f"{variable}={text!r} must be a whole number")
-    return int(text)

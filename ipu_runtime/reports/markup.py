@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ipu_runtime.plain_text import plain_text
+from ipu_runtime.reports.plain_text import plain_text
 
 
 class Html(str):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.problem import Severity
-from ipu_runtime.plan.schedule import Phase
+from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
+from ipu_runtime.plan.schedule.schedule import Phase
+from ipu_runtime.plan.schedule.timeline import Timeline
 from ipu_runtime.plan.step_parts import step_parts
-from ipu_runtime.plan.timeline import Timeline
 from ipu_runtime.reports.bar_chart import (
     Span,
     SpanRow,
@@ -16,6 +18,7 @@ from ipu_runtime.reports.bar_chart import (
     span_chart,
     stacked_bars,
 )
+from ipu_runtime.reports.instance_words import instance_sentence
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
 from ipu_runtime.reports.page import figure
 from ipu_runtime.reports.quantities import byte_size, microseconds, share
@@ -56,6 +59,8 @@ def _summary(plan: Plan) -> Html:
             f"compiling {plan.compile_s:.0f} s. All modelled."
         )
         parts.append(tag("p", words))
+        if plan.request.instances > 1:
+            parts.append(tag("p", f"{instance_sentence(plan)}. All modelled."))
         times = {part.title: part.us for part in step_parts(plan.step)}
         row = StackedRow("step", times)
         drawing = stacked_bars([row], microseconds, "Modelled time of one step")
@@ -98,12 +103,12 @@ def _timeline(plan: Plan, timeline: Timeline) -> Html:
                 f"micro-batch {item.micro_batch}, {microseconds(item.start_us)} to "
                 f"{microseconds(item.end_us)}",
             )
-            for item in timeline.intervals(ipu)[: _MOST_SPANS // len(timeline.ipus)]
+            for item in islice(
+                timeline.intervals(ipu), _MOST_SPANS // len(timeline.ipus)
+            )
         ]
         rows.append(SpanRow(f"IPU {ipu}", tuple(spans)))
-    phases = {
-        Phase(item.phase) for ipu in timeline.ipus for item in timeline.intervals(ipu)
-    }
+    phases = {task.phase for slot in timeline.schedule.slots.once for task in slot}
     drawn = span_chart(rows, timeline.total_us, microseconds, "Pipeline timeline")
     caption = (
         f"One pipeline run of {timeline.schedule.micro_batches} micro-batches, "

@@ -9,12 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.device_state import current_state
-from ipu_runtime.engine_options import current_engine_options
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.reports.event_trace import record_event
-from ipu_runtime.reports.plan_json import memory_to_json, plan_to_json
 from ipu_runtime.reports.program_page import program_page
+from ipu_runtime.system.device_state import current_state
+from ipu_runtime.system.engine_options import current_engine_options
+from ipu_runtime.system.file_replacing import replace_file
 
 
 @dataclass
@@ -43,26 +44,28 @@ class ProgramReport:
             "modelled_ipu_s": steps * step_us / 1e6,
         }
         record_event("execute", self.name, self.execution)
-        self._write()
+        self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """Write what is known so far, if anybody asked for it."""
         if self.directory is None:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
         framework = {"cluster": self.name, "emulated": True, "pid": os.getpid()}
         self._dump("framework.json", framework)
         if self.plan is not None:
-            self._dump("plan.json", plan_to_json(self.plan))
-            self._dump("memory.json", memory_to_json(self.plan))
+            plan = plan_to_json(self.plan)
+            self._dump("plan.json", plan)
+            self._dump("memory.json", plan["memory"])
         if self.execution:
             self._dump("execution.json", self.execution)
         page = program_page(self.name, self.plan, self.reason, self.execution)
-        (self.directory / "report.html").write_text(page, encoding="utf-8")
+        replace_file(self.directory / "report.html", page)
 
     def _dump(self, file: str, content: Any) -> None:
         assert self.directory is not None
         text = json.dumps(content, indent=1, allow_nan=False, default=str)
-        (self.directory / file).write_text(text + "\n", encoding="utf-8")
+        replace_file(self.directory / file, f"{text}\n")
 
 
 def reports_wanted() -> bool:
@@ -78,9 +81,10 @@ def report_program(name: str, plan: Plan | None, reason: str = "") -> ProgramRep
     options = current_engine_options()
     directory = _new_directory(options.report_directory) if options.report else None
     report = ProgramReport(name, plan, reason, directory)
-    compiled = plan_to_json(plan) if plan is not None else {"reason": reason}
-    record_event("compile end", name, compiled)
-    report._write()
+    if current_state().options.event_trace:
+        compiled = plan_to_json(plan) if plan is not None else {"reason": reason}
+        record_event("compile end", name, compiled)
+    report.write()
     return report
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+_READABLE = 1e12
+"""From here on nobody counts digits: a loss that has left all bounds."""
+_WIDEST = 1e5
+
 
 def microseconds(value: float) -> str:
     """Return a time that is given in microseconds, in the unit that suits it."""
@@ -30,6 +34,25 @@ def count(value: float) -> str:
                 f"{value:,.0f}" if not unit else _three_digits(value / divisor) + unit
             )
     return f"{_three_digits(value / 1e9)} G"
+
+
+def four_digits(value: float, unit: str = "") -> str:
+    """Return a number with four significant digits, for a sentence."""
+    readable = 9_999.5 <= abs(value) < _READABLE
+    text = f"{value:,.0f}" if readable else f"{value:.4g}"
+    return f"{text} {unit}".strip()
+
+
+def four_decimals(value: float | None, unknown: str = "") -> str:
+    """Return a loss or an accuracy, for a column of them."""
+    if value is None:
+        return unknown
+    return f"{value:.4f}" if abs(value) < _WIDEST else f"{value:.2g}"
+
+
+def plural(number: int, word: str) -> str:
+    """Return a number with its word: 1 replica, 2 replicas."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def share(value: float) -> str:

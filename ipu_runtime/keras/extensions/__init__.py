@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import Any
 
 _MODULE_OF = {
-    "FunctionalExtension": "functional_extension",
-    "SequentialExtension": "sequential_extension",
-    "ModelExtension": "model_extension",
+    "FunctionalExtension": "functional_extensions",
+    "SequentialExtension": "sequential_extensions",
+    "ModelExtension": "model_extensions",
 }
 
 

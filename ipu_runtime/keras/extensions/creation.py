@@ -9,20 +9,23 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import keras
-from keras.src.models import cloning as keras_cloning
-from keras.src.models.functional import Functional
-from keras.src.models.model import functional_init_arguments
 
-from ipu_runtime.keras.extensions.base import BaseExtension
-from ipu_runtime.keras.extensions.functional_extension import FunctionalExtension
-from ipu_runtime.keras.extensions.model_extension import ModelExtension
+from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.frameworks.keras_calls import Functional, makes_functional
+from ipu_runtime.frameworks.keras_training import is_keras_default, mark_keras_default
+from ipu_runtime.frameworks.patch_points import cloning_patches, compiling_patch
+from ipu_runtime.frameworks.patching import Patch
+from ipu_runtime.keras.extensions.extension_state import state_of
+from ipu_runtime.keras.extensions.extensions_base import KerasExtensionBase
+from ipu_runtime.keras.extensions.functional_extensions import FunctionalExtension
+from ipu_runtime.keras.extensions.model_extensions import ModelExtension
 from ipu_runtime.keras.extensions.model_loading import subclass_loading
-from ipu_runtime.keras.extensions.saving import CONFIG_KEYS, options_to_config
-from ipu_runtime.keras.extensions.sequential_extension import SequentialExtension
-from ipu_runtime.keras.extensions.state import state_of
-from ipu_runtime.keras.optimizers.older import older_optimizers
-from ipu_runtime.keras.patching import Patch
-from ipu_runtime.strategy_stack import current_strategy, extensions_wanted
+from ipu_runtime.keras.extensions.saved_options import restore_options, saved_options
+from ipu_runtime.keras.extensions.saving import CONFIG_KEYS
+from ipu_runtime.keras.extensions.sequential_extensions import SequentialExtension
+from ipu_runtime.keras.optimizers.keras_loss_scaling import scaling_once
+from ipu_runtime.keras.optimizers.older_optimizers import older_optimizers
+from ipu_runtime.strategies.strategy_stack import current_strategy, extensions_wanted
 
 
 @contextmanager
@@ -33,6 +36,8 @@ def extending_models() -> Iterator[None]:
         patches.enter_context(_sequential_loading.applied())
         patches.enter_context(subclass_loading.applied())
         patches.enter_context(older_optimizers.applied())
+        patches.enter_context(scaling_once.applied())
+        patches.enter_context(_compiling.applied())
         for cloning in _cloning:
             patches.enter_context(cloning.applied())
         yield
@@ -63,8 +68,8 @@ def _make_extended_class(original: type, extension: type) -> type:
         return extension.get_config(self)  # type: ignore[attr-defined]
 
     # Keras writes constructor arguments down itself where nobody overrides this.
-    if getattr(original.get_config, "_is_default", False):  # type: ignore[attr-defined]
-        get_config._is_default = True  # type: ignore[attr-defined]
+    if is_keras_default(original.get_config):  # type: ignore[attr-defined]
+        mark_keras_default(get_config)
     return type(
         original.__name__,
         (extension, original),
@@ -79,10 +84,10 @@ def _make_extended_class(original: type, extension: type) -> type:
     )
 
 
-def _extension_for(cls: type, args: Any, kwargs: Any) -> type[BaseExtension]:
+def _extension_for(cls: type, args: Any, kwargs: Any) -> type[KerasExtensionBase]:
     if issubclass(cls, keras.Sequential):
         return SequentialExtension
-    if issubclass(cls, Functional) or functional_init_arguments(args, kwargs):
+    if issubclass(cls, Functional) or makes_functional(args, kwargs):
         return FunctionalExtension
     return ModelExtension
 
@@ -91,7 +96,7 @@ def _extending(original: Any) -> Any:
     create = original.__func__
 
     def new(cls: type, *args: Any, **kwargs: Any) -> Any:
-        functional = cls is keras.Model and functional_init_arguments(args, kwargs)
+        functional = cls is keras.Model and makes_functional(args, kwargs)
         if functional or not extensions_wanted():
             # A Functional model comes back here under its own class.
             return create(cls, *args, **kwargs)
@@ -115,22 +120,30 @@ def _restoring(original: Any) -> Any:
     def from_config(cls: type, config: Any, custom_objects: Any = None) -> Any:
         model = load(cls, config, custom_objects)
         if isinstance(model, SequentialExtension):
-            model._after_construction(
-                {key: config[key] for key in CONFIG_KEYS if key in config}
-            )
+            saved = {key: config[key] for key in CONFIG_KEYS if key in config}
+            restore_options(model, saved)
         return model
 
     return classmethod(from_config)
+
+
+def _noticing(original: Any) -> Any:
+    @functools.wraps(original)
+    def compile_model(*args: Any, **kwargs: Any) -> Any:
+        notice("model.compile")
+        return original(*args, **kwargs)
+
+    return compile_model
 
 
 def _copying_options(original: Any) -> Any:
     @functools.wraps(original)
     def clone(model: Any, *args: Any, **kwargs: Any) -> Any:
         copy = original(model, *args, **kwargs)
-        if isinstance(model, BaseExtension) and isinstance(copy, BaseExtension):
-            copy._after_construction(
-                options_to_config(state_of(model).options) | model._assignment_config()
-            )
+        if isinstance(model, KerasExtensionBase) and isinstance(
+            copy, KerasExtensionBase
+        ):
+            restore_options(copy, saved_options(model))
         return copy
 
     return clone
@@ -139,7 +152,5 @@ def _copying_options(original: Any) -> Any:
 _EXTENSIONS = (FunctionalExtension, SequentialExtension, ModelExtension)
 _creation = Patch(keras.Model, "__new__", _extending)
 _sequential_loading = Patch(keras.Sequential, "from_config", _restoring)
-_cloning = (
-    Patch(keras_cloning, "_clone_functional_model", _copying_options),
-    Patch(keras_cloning, "_clone_sequential_model", _copying_options),
-)
+_cloning = cloning_patches(_copying_options)
+_compiling = compiling_patch(_noticing)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-from keras.src.models.functional import Functional
 
-from ipu_runtime.keras.patching import Patch
+from ipu_runtime.frameworks.keras_calls import Functional
+from ipu_runtime.frameworks.keras_training import is_keras_default
+from ipu_runtime.frameworks.patching import Patch
 
 _KERAS_OWN_KEY = "trainable"
 """Part of every configuration that Keras itself has started."""
@@ -39,7 +40,7 @@ def _refusing(original: Any) -> Any:
 def _overrides_get_config(cls: type) -> bool:
     written: Any = getattr(cls, "__original_class__", cls)
     own = written.get_config
-    return not getattr(own, "_is_default", False) and own is not keras.Model.get_config
+    return not is_keras_default(own) and own is not keras.Model.get_config
 
 
 subclass_loading = Patch(keras.Model, "from_config", _refusing)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ipu_runtime.engine.model_options import ReplicatedMetricReductionMethod
-
 _SET_BY_KERAS = (
     "computational_stages",
     "repeat_count",
@@ -79,19 +77,6 @@ def check_infeed_kwargs(kwargs: Mapping[str, Any]) -> None:
 def check_outfeed_kwargs(kwargs: Mapping[str, Any]) -> None:
     """Raise for arguments of the outfeed queue that Keras cannot work with."""
     _refuse(kwargs, ("outfeed_mode", "device_ordinal"), "not compatible with Keras")
-
-
-def parse_metric_reduction(value: Any) -> ReplicatedMetricReductionMethod:
-    """Return the method that a member or its name, in any case, stands for."""
-    if isinstance(value, ReplicatedMetricReductionMethod):
-        return value
-    members = ReplicatedMetricReductionMethod.__members__
-    if isinstance(value, str) and value.upper() in members:
-        return members[value.upper()]
-    raise ValueError(
-        f"Cannot parse {value!r} as a replicated metric reduction method; valid ones "
-        f"are {', '.join(members)}, in any case."
-    )
 
 
 def _refuse(kwargs: Mapping[str, Any], names: Iterable[str], why: str) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_runtime.device_state import device_ordinal
-from ipu_runtime.keras.extensions.state import state_of
+from ipu_runtime.frameworks.keras_calls import Functional
+from ipu_runtime.keras.extensions.extension_state import state_of
+from ipu_runtime.keras.optimizers.older_hooks import refuse_older_hooks
+from ipu_runtime.system.device_state import device_ordinal
 
 _NEVER_OVERRIDDEN = {
     "fit": ("make_train_function", "train_step"),
@@ -26,6 +28,9 @@ def check_runnable(model: Any, method: str) -> None:
     """Raise if the model cannot be run by `fit`, `evaluate` or `predict` here."""
     _check_device(model)
     _check_not_eager(model, method)
+    if method == "fit":
+        # `compile` has asked already, if it was called inside of the strategy.
+        refuse_older_hooks(getattr(model, "optimizer", None))
     for name in _NEVER_OVERRIDDEN[method]:
         if _overridden(model, name):
             raise RuntimeError(_override_message(model, name, "an IPU model"))
@@ -69,7 +74,7 @@ def _overridden(model: Any, name: str) -> bool:
 
 
 def _call_overridden(model: Any) -> bool:
-    for kind in (keras.Sequential, keras.src.models.functional.Functional):
+    for kind in (keras.Sequential, Functional):
         if isinstance(model, kind):
             return type(model).call is not kind.call
     return False

@@ -18,7 +18,7 @@ def callbacks_with_traps(callbacks: Any, config: Mapping[str, Any]) -> Any:
     """Return the callbacks with one that watches, if a trap is set.
 
     The device traps operations; here the values that reach the host are looked at
-    after every execution.
+    after every execution. Float16 results that overflow are trapped where they arise.
     """
     if not any(_set(config, (*_INVALID, *_INFINITE))):
         return callbacks
@@ -30,7 +30,13 @@ def callbacks_with_traps(callbacks: Any, config: Mapping[str, Any]) -> Any:
     return [*(item for item in given if item is not None), watching]
 
 
-def check_finite(values: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+def check_outputs(outputs: Any, config: Mapping[str, Any]) -> None:
+    """Raise if a prediction holds a value that a trap of the configuration catches."""
+    flat = enumerate(keras.tree.flatten(outputs))
+    _check_finite({f"output {index}": output for index, output in flat}, config)
+
+
+def _check_finite(values: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Raise if a value is one that a trap of the configuration catches."""
     for name, value in values.items():
         numbers = np.asarray(value)
@@ -58,8 +64,8 @@ class _Watch(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Look at the running values of training."""
-        check_finite(logs or {}, self._config)
+        _check_finite(logs or {}, self._config)
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         """Look at the running values of an evaluation."""
-        check_finite(logs or {}, self._config)
+        _check_finite(logs or {}, self._config)

@@ -13,7 +13,7 @@ from ipu_runtime.addons.keras.layers import (
     PopnnLSTM,
     SerialDense,
 )
-from ipu_runtime.keras.layers.capture import (
+from ipu_runtime.keras.layers.capture_upstream_gradients import (
     CaptureActivationGradients,
     CaptureUpstreamGradients,
 )

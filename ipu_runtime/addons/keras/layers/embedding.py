@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.ops.embedding_ops import embedding_lookup
 
 
 class Embedding(keras.layers.Embedding):
-    """Keras' embedding for inputs of rank 2, without masks and regularisation."""
+    """Keras' embedding for inputs of rank 2, without masks and regularisation.
+
+    Its gradient is dense, as on the device: all rows take part in an update.
+    """
 
     def __init__(
         self,
@@ -35,12 +40,7 @@ class Embedding(keras.layers.Embedding):
                 "input_length": input_length,
             },
         )
-        super().__init__(
-            input_dim,
-            output_dim,
-            embeddings_initializer=embeddings_initializer,
-            **kwargs,
-        )
+        super().__init__(input_dim, output_dim, embeddings_initializer, **kwargs)
         self.serialization_factor = serialization_factor
 
     def call(self, inputs: Any) -> Any:
@@ -50,7 +50,9 @@ class Embedding(keras.layers.Embedding):
                 "The input of an Embedding must have the shape [batch, length], not "
                 f"{tuple(inputs.shape)}."
             )
-        return super().call(inputs)
+        ids = tf.cast(inputs, tf.int32)
+        rows = embedding_lookup(self.embeddings, ids, self.serialization_factor)
+        return tf.cast(rows, self.compute_dtype)
 
     def get_config(self) -> Any:
         """Return what the constructor takes."""

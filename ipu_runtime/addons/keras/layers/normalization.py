@@ -7,6 +7,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.ops.normalization_ops import normalised
+
 
 class GroupNormalization(keras.layers.Layer):
     """Normalises every sample over groups of channels and all positions.
@@ -60,26 +63,22 @@ class GroupNormalization(keras.layers.Layer):
 
     def call(self, inputs: Any) -> Any:
         """Normalise."""
-        rank = len(inputs.shape)
-        axis = self.channels_axis % rank
-        x = ops.moveaxis(inputs, axis, -1)
-        channels = x.shape[-1]
-        groups = self._groups_of(channels)
-        shape = ops.shape(x)
-        size = channels // groups
-        split = (size, groups) if self.strided_channel_grouping else (groups, size)
-        x = ops.reshape(x, (*shape[:-1], *split))
-        group_axis = rank if self.strided_channel_grouping else rank - 1
-        axes = [a for a in range(1, rank + 1) if a != group_axis]
-        mean = ops.mean(x, axis=axes, keepdims=True)
-        variance = ops.mean(ops.square(x - mean), axis=axes, keepdims=True)
-        x = (x - mean) * ops.rsqrt(variance + self.epsilon)
-        x = ops.reshape(x, shape)
+        axis = self.channels_axis % len(inputs.shape)
+        channels = inputs.shape[axis]
+        x = normalised(
+            inputs,
+            axis,
+            self._groups_of(channels),
+            self.strided_channel_grouping,
+            self.epsilon,
+        )
+        shape = [1] * len(inputs.shape)
+        shape[axis] = channels
         if self.gamma is not None:
-            x = x * ops.cast(self.gamma, x.dtype)
+            x = x * ops.cast(ops.reshape(self.gamma, shape), x.dtype)
         if self.beta is not None:
-            x = x + ops.cast(self.beta, x.dtype)
-        return ops.moveaxis(x, -1, axis)
+            x = x + ops.cast(ops.reshape(self.beta, shape), x.dtype)
+        return x
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Return the shape of the inputs."""
@@ -109,9 +108,27 @@ class GroupNormalization(keras.layers.Layer):
 class InstanceNormalization(GroupNormalization):
     """Every channel is a group."""
 
-    def __init__(self, **kwargs: Any) -> None:
-        kwargs.pop("groups", None)
-        super().__init__(groups=1, **kwargs)
+    def __init__(
+        self,
+        channels_axis: int = -1,
+        center: bool = True,
+        scale: bool = True,
+        epsilon: float = 1e-3,
+        beta_initializer: Any = None,
+        gamma_initializer: Any = None,
+        trainable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            channels_axis=channels_axis,
+            center=center,
+            scale=scale,
+            epsilon=epsilon,
+            beta_initializer=beta_initializer,
+            gamma_initializer=gamma_initializer,
+            trainable=trainable,
+            **{**kwargs, "groups": 1},
+        )
 
     def _groups_of(self, channels: int) -> int:
         return channels
@@ -119,3 +136,38 @@ class InstanceNormalization(GroupNormalization):
 
 class LayerNormalization(keras.layers.LayerNormalization):
     """Keras' layer normalisation; shapes must be fully known, as for all programs."""
+
+    def __init__(
+        self,
+        axis: Any = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        trainable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        refuse(
+            "LayerNormalization",
+            {
+                "beta_regularizer": beta_regularizer,
+                "gamma_regularizer": gamma_regularizer,
+                "beta_constraint": beta_constraint,
+                "gamma_constraint": gamma_constraint,
+            },
+        )
+        super().__init__(
+            axis=axis,
+            epsilon=epsilon,
+            center=center,
+            scale=scale,
+            beta_initializer=beta_initializer,
+            gamma_initializer=gamma_initializer,
+            trainable=trainable,
+            **kwargs,
+        )

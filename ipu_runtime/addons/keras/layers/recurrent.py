@@ -7,6 +7,8 @@ from typing import Any
 import keras
 
 from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.ops import nn_ops
+from ipu_runtime.system.without_effect import warn_without_effect
 
 _UNSUPPORTED = (
     "kernel_regularizer",
@@ -22,7 +24,6 @@ _UNSUPPORTED = (
     "time_major",
 )
 _DEVICE_ONLY = (
-    "partials_dtype",
     "available_memory_proportion_fwd",
     "available_memory_proportion_bwd",
     "options",
@@ -30,6 +31,8 @@ _DEVICE_ONLY = (
 )
 _ACTIVATIONS = ("tanh", "relu", "softmax", "sigmoid", "hard_sigmoid")
 _RECURRENT_ACTIVATIONS = tuple(name for name in _ACTIVATIONS if name != "relu")
+_DIFFERENT: dict[str, Any] = {"hard_sigmoid": nn_ops.hard_sigmoid}
+"""What Keras 3 computes otherwise than the device."""
 
 
 class _DeviceRecurrent:
@@ -38,17 +41,17 @@ class _DeviceRecurrent:
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
+        activation: Any,
+        recurrent_activation: Any,
+        use_bias: bool,
         **kwargs: Any,
     ) -> None:
         kind = type(self).__name__
         if not use_bias:
             raise ValueError(f"{kind}: `use_bias=False` is not supported on the IPU.")
         refuse(kind, {name: kwargs.pop(name, None) for name in _UNSUPPORTED})
-        _check_activation(kind, "activation", activation, _ACTIVATIONS)
-        _check_activation(
+        inner = _checked_name(kind, "activation", activation, _ACTIVATIONS)
+        recurrent = _checked_name(
             kind, "recurrent_activation", recurrent_activation, _RECURRENT_ACTIVATIONS
         )
         dtype = kwargs.get("dtype")
@@ -56,17 +59,22 @@ class _DeviceRecurrent:
             raise ValueError(
                 f"{kind}: dtype must be float16 or float32, not {dtype!r}."
             )
-        for name in (*_DEVICE_ONLY, "implementation"):
-            kwargs.pop(name, None)
-        seed = kwargs.pop("dropout_seed", None)
-        seed = kwargs.pop("seed", None) if seed is None else seed
+        kwargs.pop("implementation", None)
+        partials = keras.backend.standardize_dtype(kwargs.pop("partials_dtype"))
+        device_only = {name: (kwargs.pop(name, None), None) for name in _DEVICE_ONLY}
+        warn_without_effect(kind, partials_dtype=(partials, "float32"), **device_only)
+        dropout_seed, seed = kwargs.pop("dropout_seed"), kwargs.pop("seed")
         super().__init__(  # type: ignore[call-arg]
             units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            seed=_single_seed(seed),
+            activation=_DIFFERENT.get(inner, inner),
+            recurrent_activation=_DIFFERENT.get(recurrent, recurrent),
+            seed=_single_seed(seed if dropout_seed is None else dropout_seed),
             **kwargs,
         )
+        self._activation_names = {
+            "activation": inner,
+            "recurrent_activation": recurrent,
+        }
 
     def call(
         self,
@@ -93,25 +101,101 @@ class _DeviceRecurrent:
     def get_config(self) -> Any:
         """Return what the constructor takes."""
         config = super().get_config()  # type: ignore[misc]
-        return {key: value for key, value in config.items() if key not in _UNSUPPORTED}
+        kept = {key: value for key, value in config.items() if key not in _UNSUPPORTED}
+        return {**kept, **self._activation_names}
 
 
 class LSTM(_DeviceRecurrent, keras.layers.LSTM):
     """The same function as Keras' LSTM."""
 
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        dropout_seed: Any = None,
+        recurrent_dropout: float = 0.0,
+        implementation: int = 2,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        partials_dtype: Any = "float32",
+        seed: Any = None,
+        time_major: bool = False,
+        available_memory_proportion_fwd: float | None = None,
+        available_memory_proportion_bwd: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**_given(locals()))
+
 
 class GRU(_DeviceRecurrent, keras.layers.GRU):
     """The same function as Keras' GRU."""
 
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        dropout_seed: Any = None,
+        recurrent_dropout: float = 0.0,
+        implementation: int = 2,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        reset_after: bool = True,
+        partials_dtype: Any = "float32",
+        seed: Any = None,
+        time_major: bool = False,
+        available_memory_proportion_fwd: float | None = None,
+        available_memory_proportion_bwd: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**_given(locals()))
 
-def _check_activation(
-    kind: str, name: str, value: Any, allowed: tuple[str, ...]
-) -> None:
+
+def _given(names: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor from its local names."""
+    own = ("self", "__class__", "kwargs")
+    return {k: v for k, v in names.items() if k not in own} | names["kwargs"]
+
+
+def _checked_name(kind: str, name: str, value: Any, allowed: tuple[str, ...]) -> str:
     word = value if isinstance(value, str) else getattr(value, "__name__", str(value))
     if word not in allowed:
         raise ValueError(
             f"{kind}: {name} {word!r} is not supported; valid are {', '.join(allowed)}."
         )
+    return word
 
 
 def _variable_dtype(dtype: Any) -> str:

@@ -1,0 +1,165 @@
+"""The habits of older scripts that the runtime accepts, and what replaces each."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+logger = logging.getLogger("tensorflow")
+
+HABITS = {
+    "Input(shape=80)": "`Input(shape=(80,))`",
+    "Optimizer(lr=)": "`learning_rate=`",
+    "Optimizer(decay=)": "a schedule such as `InverseTimeDecay(rate, 1, decay)`",
+    "optimizer.lr": "`optimizer.learning_rate`",
+    "optimizer.weights": "`optimizer.variables`",
+    "optimizer.minimize": "`tf.GradientTape` and `optimizer.apply_gradients`",
+    "apply_gradients(name=)": "nothing but gradients and variables",
+    "apply_gradients(experimental_aggregate_gradients=)": "gradients that it adds up",
+    "schedule(float step)": "schedules that take an integer step",
+    "Optimizer(gradient_transformers=)": "an optimizer whose `apply` changes them",
+    "optimizer.get_scaled_loss": "`scale_loss`; `apply` unscales the gradients",
+    "LossScaleOptimizer(dynamic=False)": "`loss_scale_factor=` of the optimizer",
+    "save_weights(path)": "a path that ends in `.weights.h5`",
+    "save_weights(save_format=)": "a path that ends in `.weights.h5`",
+    "model.save(directory)": "a path that ends in `.keras`, or `model.export`",
+    "ModelCheckpoint(path)": "a path that ends in `.keras` or `.weights.h5`",
+    "ModelCheckpoint(monitor=own metric)": "`mode='min'` or `mode='max'`",
+    "ModelCheckpoint(period=)": "`save_freq=`, in batches",
+    "TensorBoard(write_grads=, batch_size=)": "neither",
+    "history['lr']": "`history['learning_rate']`",
+    "compile(experimental_steps_per_execution=)": "`steps_per_execution=`",
+    "evaluate() without a loss": "a `loss` in `compile`",
+    "train_on_batch(reset_metrics=)": "`model.reset_metrics()` between batches",
+    "layer.trainable = False after compile": "`compile` again after each change",
+    "fit(workers=)": "nothing: the data set says how it is read",
+    "model.build(shape)": "a call of the model, or a `build` of its own",
+    "model.reset_states": "`reset_state` of the recurrent layers",
+    "metric.reset_states": "`metric.reset_state`",
+    "tape.watch(Keras variable)": "nothing: tapes watch trainable variables",
+    "variable.dtype.size": "`tf.as_dtype(variable.dtype).size`",
+    "variable.name": "`variable.path`",
+    "variable.get_shape": "`variable.shape`",
+    "variable.read_value": "`variable.value`",
+    "tensor.shape.as_list": "`list(tensor.shape)`",
+    "tensor.ref": "`id(tensor)`",
+    "tensor.name": "`tensor._keras_history.operation.name`",
+    "tensor._keras_history.layer": "`tensor._keras_history.operation`",
+    "tensor.get_shape": "`tensor.shape`",
+    "TensorFlow function of a Keras tensor": "`keras.ops`, or a layer that calls it",
+    "add_weight(experimental_autocast=)": "`autocast=`",
+    "layer._name": "`layer.name`",
+    "super().__init__(self)": "`super().__init__()`",
+    "compile(metrics=['accuracy']) of several outputs": "a list for each output",
+    "add_weight('name', shape)": "`add_weight(shape=..., name=...)`",
+    "Layer(input_shape=)": "`keras.Input` as the first layer",
+    "BatchNormalization(fused=)": "nothing: it chooses by itself",
+    "LSTM(time_major=False)": "nothing: batches come first",
+    "layer(tensor, training)": "`layer(tensor, training=training)`",
+    "layer.weight = tf.Variable(...)": "`layer.weight = layer.add_weight(...)`",
+    "layer.add_metric": "a metric of its own that `call` updates",
+    "layer.add_update": "nothing: assignments in `call` take effect",
+    "layer.input_shape": "`layer.input.shape`",
+    "Loss(reduction='auto')": "`reduction='sum_over_batch_size'`",
+    "keras.losses.mse": "`keras.losses.mean_squared_error`, as other names of today",
+    "keras.backend.mean": "`keras.ops.mean`, as for other functions",
+    "keras.experimental": "`keras.optimizers.schedules`, `keras.mixed_precision`",
+    "keras.engine": "`keras.Model`, `keras.layers.Layer` and other public names",
+    "keras.optimizer_v2": "`keras.optimizers`",
+    "layers.experimental.preprocessing": "`keras.layers`",
+    "backend.learning_phase": "the `training` argument of `call`",
+    "backend.function": "`keras.Model(inputs, outputs)`",
+    "np.int": "Python's own types, or NumPy's with a size",
+}
+"""What Keras 3 (NumPy 2 in the last line) wants instead of each habit."""
+
+_KERAS = ("Keras 2", "Keras 3")
+_told: set[str] = set()
+
+
+def hint(habit: str) -> None:
+    """Log, once for each habit, what to write today."""
+    wanted = HABITS[habit]
+    if habit not in _told:
+        _told.add(habit)
+        older, newer = ("NumPy 1", "NumPy 2") if habit == "np.int" else _KERAS
+        message = "%s's `%s` is accepted here; %s wants %s."
+        logger.warning(message, older, habit, newer, wanted)
+
+
+def replacing(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
+    """Let the decorated function stand in for `owner.name`, which it is given first.
+
+    A method is replaced in the class that defines it, a function of a module wherever
+    Keras has imported it to.
+    """
+
+    def decorate(stand_in: Callable[..., Any]) -> None:
+        original = getattr(owner, name)
+        classes = getattr(owner, "__mro__", (owner,))
+        definer = next(item for item in classes if name in vars(item))
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return stand_in(original, *args, **kwargs)
+
+        # Keras reads constructor arguments in two ways that must agree.
+        call.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+        setattr(definer, name, call)
+        if isinstance(owner, ModuleType):
+            for module in [m for n, m in sys.modules.items() if n.startswith("keras.")]:
+                if vars(module).get(name) is original:
+                    setattr(module, name, call)
+
+    return decorate
+
+
+def answering(module: ModuleType, names: Mapping[str, Any], habit: str) -> None:
+    """Let a module answer to further names."""
+    own = vars(module).get("__getattr__")
+
+    def lookup(name: str) -> Any:
+        if name in names:
+            hint(habit)
+            return names[name]
+        if own is not None:
+            return own(name)
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+    module.__getattr__ = lookup  # type: ignore[method-assign]
+
+
+def gone_module(package: str, name: str) -> ModuleType:
+    """Return a module of a package that Keras no longer has, as its attribute."""
+    dotted = f"{package}.{name}"
+    try:
+        return importlib.import_module(dotted)
+    except ModuleNotFoundError as error:
+        if error.name != dotted:
+            raise
+        text = f"module {package!r} has no attribute {name!r}"
+        raise AttributeError(text) from None
+
+
+_LIBRARIES = ("ipu_runtime", "keras", "numpy", "tensorflow")
+
+
+def asked_by_script(or_by: str = "") -> bool:
+    """Tell whether the attribute whose property calls this is read by a script."""
+    frame = sys._getframe(2)  # noqa: SLF001 - Python has no other way
+    reader = str(frame.f_globals.get("__name__", ""))
+    return reader.partition(".")[0] not in _LIBRARIES or reader == or_by
+
+
+def dropped(habit: str, arguments: dict[str, Any], *names: str) -> None:
+    """Take arguments away that no longer mean anything."""
+    for name in names:
+        if name in arguments:
+            hint(habit)
+            del arguments[name]

@@ -1,0 +1,1 @@
+"""How a configuration is written, checked and applied."""

@@ -1,0 +1,5 @@
+"""The operations of `ipu.data`."""
+
+from ipu_runtime.installing.public_modules import submodules
+
+__getattr__ = submodules(__name__)

@@ -1,0 +1,1 @@
+"""What the two IPU estimators are made of."""

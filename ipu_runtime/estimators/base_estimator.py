@@ -1,0 +1,241 @@
+"""What both IPU estimators do: train, evaluate, predict and export, in sessions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ipu_runtime.engine.estimator.estimator_program import PieceRunner
+from ipu_runtime.engine.estimator.model_directory import check_checkpoint
+from ipu_runtime.engine.estimator.planned_loop import PlannedLoop
+from ipu_runtime.engine.reading.model_scope import model_scope
+from ipu_runtime.engine.replicas.instance_exchange import (
+    lost_instances_named,
+    wait_for_instances,
+)
+from ipu_runtime.estimators.estimator_builder import EstimatorBuilder
+from ipu_runtime.estimators.host_results import (
+    mean_results,
+    predictions_of,
+    write_evaluation,
+)
+from ipu_runtime.estimators.serving_export import export_saved_model
+from ipu_runtime.estimators.sessions import (
+    LoopEnd,
+    TrainingWatch,
+    restored_session,
+    training_session,
+)
+from ipu_runtime.estimators.step_rules import check_multiple, check_train_steps
+from ipu_runtime.estimators.tf_estimator import ModeKeys
+from ipu_runtime.system.without_effect import warn_without_effect
+
+logger = logging.getLogger("tensorflow")
+v1 = tf.compat.v1
+
+
+class EstimatorBase(EstimatorBuilder):
+    """An estimator without its way to turn a model function into a program."""
+
+    stops_at_nan = True
+    """Whether training ends with an error when the loss is not a number."""
+
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[Any] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Sequence[Any] | None = None,
+    ) -> EstimatorBase:
+        """Train for `steps` more steps, or until `max_steps` are reached."""
+        self._intercepted(ModeKeys.TRAIN)
+        check_train_steps(steps, max_steps, self._loop)
+        watch = TrainingWatch(hooks or (), saving_listeners or (), self.stops_at_nan)
+        with (
+            self._graph(ModeKeys.TRAIN, input_fn) as loop,
+            lost_instances_named(self._job.instance(ModeKeys.TRAIN)),
+        ):
+            program = loop.program
+            global_step, loop_end = v1.train.get_global_step(), LoopEnd.build()
+            with training_session(
+                self._config,
+                self._model_dir,
+                program,
+                loop_end.loss,
+                watch,
+                self._warm_start_from,
+            ) as session:
+                first = int(
+                    session.run_step_fn(
+                        lambda step_context: step_context.session.run(global_step)
+                    )
+                )
+                last = max_steps if max_steps is not None else first + (steps or 0)
+                if first >= last:
+                    logger.info("Skipping training: max_steps %d is reached", last)
+                    return self
+                runner = loop.runner("train", last - first, self._model_name)
+                session.run_step_fn(
+                    lambda step_context: runner.warm_up(step_context.session)
+                )
+                loop.ready()
+
+                def one_loop(step_context: Any) -> None:
+                    means = runner.run(
+                        step_context.session, self._units_per_loop(program)
+                    )
+                    loss = mean_results(means, program.instance).get("loss", 0.0)
+                    loop_end.run(step_context, loss, program.host_operation)
+
+                while (
+                    not session.should_stop()
+                    and not runner.stopped
+                    and first + runner.steps_done < last
+                ):
+                    session.run_step_fn(one_loop)
+            # The first process has written its last checkpoint.
+            wait_for_instances(program.instance)
+            self._trained = True
+            runner.end()
+            _report(loop, runner)
+        return self
+
+    def evaluate(
+        self,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """Return metrics, `loss` and `global_step` over `steps` batches."""
+        if steps is None:
+            raise ValueError("`steps` must be given for evaluate: a device cannot ask.")
+        self._intercepted(ModeKeys.EVAL)
+        check_multiple(steps, self._loop)
+        with self._graph(ModeKeys.EVAL, input_fn) as loop:
+            program = loop.program
+            global_step = v1.train.get_global_step()
+            path = checkpoint_path or self._checkpoint_to_read(program)
+            session = restored_session(self._config, program, hooks or (), path)
+            with session:
+                runner = loop.runner("evaluate", steps, self._model_name)
+                session.run_step_fn(
+                    lambda step_context: runner.warm_up(step_context.session)
+                )
+                loop.ready()
+                losses: list[Any] = []
+
+                def one_loop(step_context: Any) -> None:
+                    means = runner.run(
+                        step_context.session, self._units_per_loop(program)
+                    )
+                    if runner.stopped:
+                        return
+                    values = step_context.run_with_hooks(dict(program.after_loop))
+                    losses.append(values.get("loss", means.get("loss")))
+
+                while runner.steps_done < steps and not runner.stopped:
+                    session.run_step_fn(one_loop)
+                if runner.stopped:
+                    return {}
+                results = session.run_step_fn(
+                    lambda step_context: step_context.session.run(
+                        {**program.finals, "global_step": global_step}
+                    )
+                )
+        _report(loop, runner)
+        step = results.pop("global_step")
+        results["loss"] = _mean(losses)
+        results = {**mean_results(results, program.instance), "global_step": step}
+        runner.end(results)
+        if self._job.is_first:
+            write_evaluation(self._model_dir, name, results)
+        return results
+
+    def predict(
+        self,
+        input_fn: Callable[..., Any],
+        predict_keys: Sequence[str] | str | None = None,
+        hooks: Sequence[Any] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+        num_predictions: int | None = None,
+    ) -> Iterator[Any]:
+        """Yield predictions one by one; nothing runs before the first is asked for."""
+        self._intercepted(ModeKeys.PREDICT)
+        with self._graph(ModeKeys.PREDICT, input_fn) as loop:
+            program = loop.program
+            path = checkpoint_path or self._checkpoint_to_read(program)
+            session = restored_session(self._config, program, hooks or (), path)
+        replicas = self._config.ipu_run_config.num_replicas
+        runner = loop.runner("predict", 0, self._model_name)
+        given = 0
+        try:
+            while True:
+
+                def one_loop(step_context: Any) -> Any:
+                    runner.run(step_context.session, self._units_per_loop(program))
+                    return step_context.run_with_hooks(dict(program.after_loop))
+
+                batches = session.run_step_fn(one_loop)["predictions"]
+                for item in predictions_of(
+                    batches, replicas, predict_keys, yield_single_examples
+                ):
+                    if num_predictions is not None and given >= num_predictions:
+                        return
+                    yield item
+                    given += 1
+                if num_predictions is not None and given >= num_predictions:
+                    return
+        finally:
+            runner.end()
+            session.close()
+
+    def export_saved_model(
+        self,
+        export_dir_base: str,
+        serving_input_receiver_fn: Callable[[], Any],
+        assets_extra: Any = None,
+        as_text: bool = False,
+        checkpoint_path: str | None = None,
+        experimental_mode: str = ModeKeys.PREDICT,
+    ) -> bytes:
+        """Write the model for serving into a new directory, and return its path."""
+        warn_without_effect(
+            "export_saved_model",
+            assets_extra=(assets_extra, None),
+            as_text=(as_text, False),
+            experimental_mode=(experimental_mode, ModeKeys.PREDICT),
+        )
+        path = checkpoint_path or self.latest_checkpoint()
+        if not path:
+            raise ValueError(f"There is no trained model in {self._model_dir}.")
+        with tf.Graph().as_default():
+            v1.train.create_global_step()
+            receiver = serving_input_receiver_fn()
+            with model_scope(self._config.tf_random_seed):
+                outputs = self._serving_outputs(receiver.features)
+            check_checkpoint(path, v1.global_variables())
+            return export_saved_model(export_dir_base, receiver, outputs, path)
+
+    def _serving_outputs(self, features: Any) -> Any:
+        """Build the model without a loop; return its predictions."""
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot export its model for serving."
+        )
+
+
+def _report(loop: PlannedLoop, runner: PieceRunner) -> None:
+    loop.report.executed(
+        executions=runner.loops, steps=runner.batches_done, host_s=runner.seconds
+    )
+
+
+def _mean(losses: Sequence[Any]) -> float:
+    return float(np.mean([np.mean(loss) for loss in losses]))

@@ -1,0 +1,1 @@
+"""How scripts find the emulator under the names that they import."""

@@ -1,0 +1,69 @@
+"""Optimizers of TensorFlow 1 in `compile`, as Keras 2 took them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from ipu_runtime.frameworks.keras_training import trained_variables
+from ipu_runtime.frameworks.patch_points import optimizer_patch
+from ipu_runtime.frameworks.tensorflow_variables import create_slots
+from ipu_runtime.keras.optimizers.older_hooks import refuse_older_hooks
+
+
+@keras.saving.register_keras_serializable("ipu_runtime")
+class OlderOptimizer(keras.optimizers.Optimizer):
+    """Lets a `tf.compat.v1.train.Optimizer` do the updates of a Keras model."""
+
+    built: bool
+
+    def __init__(self, opt: Any) -> None:
+        super().__init__(learning_rate=0.0, name=opt.get_name())
+        self.inner = opt
+
+    def build(self, variables: Any) -> None:
+        """Make the variables of the inner optimizer before a program is traced."""
+        super().build(variables)
+        create_slots(self.inner, _values(variables))
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> None:
+        """Update the variables with the inner optimizer."""
+        if not self.built:
+            with tf.init_scope():
+                self.build(trainable_variables)
+        values = _values(trainable_variables or trained_variables(self))
+        self.inner.apply_gradients(list(zip(grads, values, strict=True)))
+        self.iterations.assign_add(1)
+
+    def get_config(self) -> Any:
+        """Return the inner optimizer's class: its settings are not saved."""
+        return {"opt": type(self.inner).__name__}
+
+    @classmethod
+    def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
+        """Raise: optimizers of TensorFlow 1 do not save their settings."""
+        raise NotImplementedError(
+            f"The model was compiled with tf.compat.v1.train.{config['opt']}, whose "
+            "settings are not saved: load it with compile=False, and compile it again."
+        )
+
+
+def _values(variables: Sequence[Any]) -> list[Any]:
+    return [getattr(variable, "value", variable) for variable in variables]
+
+
+def _taking_older(original: Any) -> Any:
+    def get(identifier: Any) -> Any:
+        if isinstance(identifier, tf.compat.v1.train.Optimizer):
+            return OlderOptimizer(identifier)
+        refuse_older_hooks(identifier)
+        return original(identifier)
+
+    return get
+
+
+older_optimizers = optimizer_patch(_taking_older)
+"""Lets `compile` take optimizers of TensorFlow 1."""

@@ -1,0 +1,1 @@
+"""Recurrent layers of `ipu.ops.rnn_ops`."""

@@ -1,0 +1,1 @@
+"""What `pipelining_ops.pipeline` is made of."""

@@ -1,0 +1,1 @@
+"""What a strategy's scope changes."""

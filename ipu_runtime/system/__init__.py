@@ -1,0 +1,1 @@
+"""The emulated machine: its devices, and what the environment says about them."""
