@@ -16,5 +16,12 @@ EXAMPLES = (
 )
 """Those of the documents that the project stands on."""
 
-ORDER = (*EXAMPLES, "mnist-dense-8-stages", "resnet50-pod16", "bert-large-pod16")
+ORDER = (
+    *EXAMPLES,
+    "mnist-popdist",
+    "resnet50-pod64",
+    "mnist-dense-8-stages",
+    "resnet50-pod16",
+    "bert-large-pod16",
+)
 """In which order to show them, from the first step to the largest model."""

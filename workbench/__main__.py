@@ -3,36 +3,68 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
-from ipu_runtime.environment import prepare_environment
+# As typing has it, which is still to be loaded when ctrl+c may come.
+TYPE_CHECKING = False
+
+
+def _leave(number: int, frame: object) -> None:
+    """Leave at once: nothing has begun yet, so nothing is to be kept."""
+    if sys.stderr is not None:
+        os.write(2, b"interrupted\n")
+    os._exit(130)
+
+
+_is_worker = "multiprocessing.spawn" in sys.modules
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler and not _is_worker:
+    # Until everything is loaded, ctrl+c would end in the middle of an import.
+    signal.signal(signal.SIGINT, _leave)
+
+if TYPE_CHECKING:
+    from workbench.core.scripts.script_command import ScriptCommand
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    prepare_environment()
     _open_streams()
-    # Late, because the environment must be set first.
+    # Late, so that ctrl+c while they load is one line; the environment comes first.
+    from ipu_runtime.system.environment import prepare_environment
+
+    prepare_environment()
     from workbench.headless.main import main as run_command_line
 
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run_command_line(sys.argv[1:], os.environ, _open_app))
 
 
 def _open_streams() -> None:
-    """Let every text be written, whatever the locale, and even to closed streams."""
-    for name in ("stdout", "stderr"):
+    """Let every text be written, whatever the locale, and even to closed streams.
+
+    A descriptor that is closed would be the next file's, and that file would get what
+    libraries print.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)
         if stream is None:
-            stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            # The lowest that is free, which is this one.
+            os.open(os.devnull, os.O_RDWR)
+            mode = "w" if descriptor else "r"
+            stream = open(descriptor, mode, encoding="utf-8")  # noqa: SIM115
             setattr(sys, name, stream)
-        stream.reconfigure(errors="replace")
+        if descriptor:
+            stream.reconfigure(errors="replace")
 
 
-def _open_app(*, theme: str | None, ascii_only: bool) -> int:
+def _open_app(
+    *, theme: str | None, ascii_only: bool, script: ScriptCommand | None = None
+) -> int:
     # Late, because no command needs Textual.
-    from workbench.ui.app import run_app
+    from workbench.ui.launch import run_app
 
-    return run_app(theme=theme, ascii_only=ascii_only)
+    return run_app(theme=theme, ascii_only=ascii_only, script=script)
 
 
 if __name__ == "__main__":

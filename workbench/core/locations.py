@@ -52,6 +52,16 @@ def sweeps_directory() -> Path:
     return data_directory() / "sweeps"
 
 
+def drafts_directory() -> Path:
+    """Return the directory of changes that were never saved."""
+    return data_directory() / "drafts"
+
+
+def waiting_directory() -> Path:
+    """Return the directory of runs whose turn has not come."""
+    return data_directory() / "waiting"
+
+
 def user_presets_directory() -> Path:
     """Return the directory of presets that the user has saved."""
     return config_directory() / "presets"
@@ -65,3 +75,8 @@ def settings_file() -> Path:
 def hardware_file() -> str:
     """Return the file that adds to the hardware table; empty means none."""
     return os.environ.get("IPU_WORKBENCH_HARDWARE", "")
+
+
+def models_cache_directory() -> Path:
+    """Return the directory of what was read from models; it can be deleted."""
+    return _base("XDG_CACHE_HOME", ".cache") / "models"

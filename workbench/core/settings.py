@@ -9,12 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.plan.field import Field, Kind, nearest
+from ipu_runtime.plan.config.field import Field, Kind, nearest
+from ipu_runtime.plan.config.file_reading import read_file
+from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 from ipu_runtime.plan.problem import Problem, Severity
-from ipu_runtime.plan.toml_reading import TomlError, read_toml
-from workbench.core.field_values import parse_value, read_value
+from ipu_runtime.system.file_replacing import replace_file
+from workbench.core.experiment.field_values import parse_value, read_value
+from workbench.core.experiment.overrides import (
+    FIELD_OF_PATH,
+    environment_overrides,
+    variable_of_field,
+)
 from workbench.core.locations import NoHomeError, settings_file
-from workbench.core.record_files import replace_file
 
 SETTINGS_FIELDS: tuple[Field, ...] = (
     Field("theme", Kind.TEXT, "", "Colours of the app; empty means its default."),
@@ -22,6 +28,8 @@ SETTINGS_FIELDS: tuple[Field, ...] = (
     Field("ascii", Kind.BOOL, False, "Whether to avoid braille and box characters."),
     Field("animations", Kind.BOOL, True, "Whether the app moves things smoothly."),
 )
+
+_MOST_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,8 @@ class Settings:
     """`default`, the settings file's path or the environment variable's name."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Keys of actions by the action's id, from the table `[keys]`."""
+    changes: tuple[str, ...] = ()
+    """What variables change in every experiment: IPU_WORKBENCH_TRAIN__EPOCHS=1."""
     problems: tuple[Problem, ...] = ()
     """What was ignored, and why; settings never keep the workbench from starting."""
 
@@ -81,15 +91,34 @@ def load_settings(
         guess = nearest(name, [setting.name for setting in SETTINGS_FIELDS])
         hint = f"did you mean {guess}?" if guess else ""
         problems.append(_ignored(f"{path}: {name}", "unknown setting", hint))
-    return Settings(values, sources, keys, tuple(problems))
+    changes = _read_changes(environment, problems)
+    return Settings(values, sources, keys, changes, tuple(problems))
+
+
+def _read_changes(
+    environment: Mapping[str, str], problems: list[Problem]
+) -> tuple[str, ...]:
+    changes = []
+    for change in environment_overrides(environment):
+        path = change.partition("=")[0]
+        if path in FIELD_OF_PATH:
+            changes.append(change)
+        else:
+            guess = nearest(path, FIELD_OF_PATH)
+            hint = f"did you mean {variable_of_field(guess)}?" if guess else ""
+            problems.append(_ignored(variable_of_field(path), "unknown field", hint))
+    return tuple(changes)
 
 
 def _read_file(path: Path, problems: list[Problem]) -> dict[str, Any]:
     try:
-        return read_toml(path.read_text(encoding="utf-8"))
+        return read_toml(read_file(path, _MOST_BYTES).decode())
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, TomlError) as error:
+    except OSError as error:
+        problems.append(_ignored(str(path), f"cannot be read: {error.strerror}"))
+        return {}
+    except (UnicodeDecodeError, TomlError) as error:
         problems.append(_ignored(str(path), f"cannot be read: {error}"))
         return {}
 
@@ -111,7 +140,9 @@ def _ignored(where: str, problem: str, hint: str = "") -> Problem:
 def remember(name: str, value: str, path: Path | None = None) -> None:
     """Keep a text setting in the settings file, whose other lines stay as they are."""
     path = path or settings_file()
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = []
+    if path.exists():
+        lines = read_file(path, _MOST_BYTES).decode().splitlines()
     first_table = next(
         (i for i, text in enumerate(lines) if text.lstrip().startswith("[")), len(lines)
     )
@@ -122,4 +153,4 @@ def remember(name: str, value: str, path: Path | None = None) -> None:
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "\n".join([f"{name} = {json.dumps(value)}", *kept]) + "\n"
-    replace_file(path, text.encode())
+    replace_file(path, text)

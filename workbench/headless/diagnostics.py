@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from ipu_runtime.plain_text import plain_line, plain_text
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.reports.plain_text import plain_line, plain_text
 
 
 class UsageError(Exception):

@@ -15,4 +15,6 @@ class ExitCode(IntEnum):
     """The command line or the preset is wrong."""
     NO_FIT = 3
     """The experiment does not fit the emulated device."""
+    GATE = 4
+    """A condition of `plan --fail-if` holds."""
     INTERRUPTED = 130

@@ -5,30 +5,43 @@ from __future__ import annotations
 import argparse
 
 from ipu_runtime.plan.problem import Severity
-from workbench.core.experiment_loading import LoadedExperiment, load_experiment
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.headless.diagnostics import UsageError, report_problems
+from workbench.core.experiment.experiment_loading import (
+    LoadedExperiment,
+    load_experiment,
+)
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.headless.diagnostics import UsageError, report_problems, say
 
 
 def add_experiment_argument(
-    parser: argparse.ArgumentParser, *, changes: bool = True, optional: bool = False
+    parser: argparse.ArgumentParser,
+    *,
+    optional: bool = False,
+    metavar: str = "PRESET|FILE",
+    meaning: str = "name of a preset, path of a TOML file, or a model: model.keras, "
+    "keras:NAME, file.py:function",
 ) -> None:
     """Add `PRESET|FILE` and `--set`."""
+    nargs = "?" if optional else None
+    parser.add_argument("experiment", nargs=nargs, metavar=metavar, help=meaning)
     parser.add_argument(
-        "experiment",
-        nargs="?" if optional else None,
-        metavar="PRESET|FILE",
-        help="name of a preset, or path of a TOML file",
+        "--set",
+        dest="changes",
+        metavar="FIELD=VALUE",
+        action="append",
+        default=[],
+        help="change a field, for example --set train.epochs=1; may be repeated",
     )
-    if changes:
-        parser.add_argument(
-            "--set",
-            dest="changes",
-            metavar="FIELD=VALUE",
-            action="append",
-            default=[],
-            help="change a field, for example --set train.epochs=1; may be repeated",
-        )
+    add_trust_argument(parser)
+
+
+def add_trust_argument(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust`."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let code run that a preset or a model file asks for",
+    )
 
 
 def read_experiment(
@@ -39,7 +52,7 @@ def read_experiment(
     Warnings are printed.
     """
     loaded = load_experiment(
-        args.experiment, getattr(args, "changes", ()), args.environment
+        args.experiment, args.changes, args.environment, trust=args.trust, tell=say
     )
     if loaded.spec is None:
         errors = (item for item in loaded.problems if item.severity is Severity.ERROR)

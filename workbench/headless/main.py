@@ -9,23 +9,29 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from workbench.core.cluster.place import ClusterError
+from workbench.core.experiment.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
 from workbench.core.locations import NoHomeError
-from workbench.core.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
-from workbench.core.record_files import RecordError
+from workbench.core.runs.record_files import RecordError
+from workbench.core.scripts.script_command import ScriptCommand
 from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
 
 COMMANDS = {
-    "presets": "workbench.headless.presets_command",
-    "plan": "workbench.headless.plan_command",
-    "balance": "workbench.headless.balance_command",
-    "run": "workbench.headless.run_command",
-    "sweep": "workbench.headless.sweep_command",
-    "runs": "workbench.headless.runs_command",
-    "export": "workbench.headless.export_command",
-    "report": "workbench.headless.report_command",
-    "exec": "workbench.headless.exec_command",
-    "serve": "workbench.headless.serve_command",
+    "presets": "workbench.headless.commands.presets_command",
+    "import": "workbench.headless.commands.import_command",
+    "plan": "workbench.headless.commands.plan_command",
+    "balance": "workbench.headless.commands.balance_command",
+    "optimize": "workbench.headless.commands.optimize_command",
+    "run": "workbench.headless.commands.run_command",
+    "sweep": "workbench.headless.commands.sweep_command",
+    "cluster": "workbench.headless.commands.cluster_command",
+    "runs": "workbench.headless.commands.runs_command",
+    "export": "workbench.headless.commands.export_command",
+    "report": "workbench.headless.commands.report_command",
+    "exec": "workbench.headless.commands.exec_command",
+    "capture": "workbench.headless.commands.capture_command",
+    "serve": "workbench.headless.commands.serve_command",
 }
 """Every command and the module with its `add_parser(subparsers)`."""
 
@@ -33,7 +39,13 @@ COMMANDS = {
 class OpenApp(Protocol):
     """Starts the terminal app; given by whoever knows both it and the commands."""
 
-    def __call__(self, *, theme: str | None, ascii_only: bool) -> int: ...
+    def __call__(
+        self,
+        *,
+        theme: str | None,
+        ascii_only: bool,
+        script: ScriptCommand | None = None,
+    ) -> int: ...
 
 
 def main(
@@ -42,7 +54,7 @@ def main(
     """Run a command, or the app when there is none; return the exit code."""
     try:
         args = parser_for(arguments).parse_args(arguments)
-        args.environment = environment
+        args.environment, args.open_app = environment, open_app
         if args.command is None:
             return _without_command(args, open_app)
         code = int(args.run(args))
@@ -52,6 +64,9 @@ def main(
         return ExitCode.USAGE
     except PresetError as error:
         report_problems([error.as_problem()])
+        return ExitCode.USAGE
+    except ClusterError as error:
+        say(str(error))
         return ExitCode.USAGE
     except (RecordError, NoHomeError) as error:
         say(str(error))

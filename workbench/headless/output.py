@@ -1,13 +1,19 @@
-"""Results on standard output: lines, tables, and one JSON object per line."""
+"""Results: lines, tables and JSON on standard output, or a file that the user names."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ipu_runtime.plain_text import plain_line, plain_text
-from workbench.core.event_json import to_line
+from ipu_runtime.reports.plain_text import plain_line, plain_text
+from ipu_runtime.reports.quantities import four_digits
+from ipu_runtime.system.file_replacing import replace_file
+from workbench.core.runs.event_json import to_line
+from workbench.core.runs.record_files import explained
+from workbench.headless.diagnostics import say
 
 
 def print_line(text: str = "") -> None:
@@ -24,6 +30,15 @@ def print_json(row: Mapping[str, Any]) -> None:
     """Print one object on a line of its own, at once."""
     sys.stdout.write(to_line(row))
     sys.stdout.flush()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file as a whole and say so."""
+    path = Path(os.path.expanduser(path))
+    with explained(path):
+        replace_file(path, text)
+    if path.is_file():
+        say(f"{path} written")
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -49,5 +64,5 @@ def _shown(cell: object) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 10_000 else f"{cell:.4g}"
+        return four_digits(cell)
     return plain_line(str(cell))

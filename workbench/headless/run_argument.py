@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ipu_runtime.plan.problem import Problem
-from workbench.core.record_files import UnknownRecord
-from workbench.core.run_store import StoredRun, open_run
+from workbench.core.runs.record_files import UnknownRecord
+from workbench.core.runs.run_store import StoredRun, open_run
 from workbench.headless.diagnostics import UsageError
 
 RUN_HELP = "id of a run or the beginning of it, or: latest"

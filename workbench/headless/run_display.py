@@ -5,21 +5,23 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from workbench.core.event_json import event_to_json
-from workbench.core.events import (
+from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
+from workbench.core.experiment.experiment_spec import ExperimentSpec, Figure
+from workbench.core.instances.instance_spread import spread_words
+from workbench.core.runs.event_json import event_to_json
+from workbench.core.runs.events import (
     Compiled,
     Compiling,
     EpochEnded,
     Evaluated,
     Event,
+    InstancesSeen,
     Progressed,
     RunEnded,
     RunStarted,
     RunStatus,
 )
-from workbench.core.experiment_spec import ExperimentSpec, Figure
-from workbench.core.quantities import duration, microseconds
-from workbench.core.verdict import printed_figure
+from workbench.core.runs.verdict import printed_figure
 from workbench.headless.diagnostics import say
 from workbench.headless.output import print_json, print_line
 
@@ -48,6 +50,8 @@ class TextDisplay:
         self._spec, self._quiet = spec, quiet
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty() and not quiet
+        self._instances = ""
+        """How the processes of the run stand, in words."""
 
     def show(self, event: Event) -> None:
         """Print an event, or redraw the progress line."""
@@ -66,7 +70,9 @@ class TextDisplay:
                 f"compiled {event.program} in {duration(event.seconds)} (an IPU would "
                 f"take about {duration(event.ipu_compile_s)}, modelled)"
             )
-        else:
+        elif isinstance(event, InstancesSeen):
+            self._instances = spread_words(event.instances)
+        elif isinstance(event, EpochEnded | Evaluated):
             self._result(event)
 
     def _result(self, event: EpochEnded | Evaluated) -> None:
@@ -86,10 +92,14 @@ class TextDisplay:
     def _printed(self, epoch: int) -> str:
         figures: tuple[Figure, ...] = self._spec.experiment.figures
         accuracy = printed_figure(figures, epoch, "accuracy")
-        return "" if accuracy is None else f"  (the document prints {accuracy:.4f})"
+        if accuracy is None:
+            return ""
+        return f"  (the document prints {four_decimals(accuracy)})"
 
     def _ended(self, event: RunEnded) -> None:
         self._redraw("")
+        if self._instances and not self._quiet:
+            say(self._instances)
         if event.status is RunStatus.FAILED:
             say(f"the run failed: {event.message}")
         elif not self._quiet:
@@ -117,5 +127,5 @@ class TextDisplay:
 
 
 def _metrics(loss: float, accuracy: float | None) -> str:
-    shown = f"loss {loss:.4f}"
-    return shown if accuracy is None else f"{shown}  accuracy {accuracy:.4f}"
+    shown = f"loss {four_decimals(loss)}"
+    return shown if accuracy is None else f"{shown}  accuracy {four_decimals(accuracy)}"

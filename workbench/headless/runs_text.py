@@ -9,20 +9,31 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.core.compare import Comparison, MetricRow
-from workbench.core.describe import METRIC_WORDS, describe
-from workbench.core.events import EpochEnded, Evaluated, RunStatus
-from workbench.core.field_differences import changed_fields
-from workbench.core.plotting import Chart, Line, draw
-from workbench.core.preset_store import PresetError, load_preset
-from workbench.core.quantities import duration
-from workbench.core.run_store import StoredRun
-from workbench.core.series import RunSeries
-from workbench.core.tables import spec_to_tables
-from workbench.core.validation import validate
+from ipu_runtime.reports.quantities import duration, four_digits
+from workbench.core.charts.plotting import Chart, Line, draw
+from workbench.core.comparing.compare import Comparison, MetricRow
+from workbench.core.comparing.model_words import model_words
+from workbench.core.comparing.run_names import value_words
+from workbench.core.experiment.field_differences import changed_fields
+from workbench.core.experiment.preset_store import PresetError, load_preset
+from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.experiment.validation import validate
+from workbench.core.instances.instance_spread import spread_words
+from workbench.core.runs.describe import METRIC_WORDS, describe, loss_and_accuracy
+from workbench.core.runs.events import (
+    Compiled,
+    EpochEnded,
+    Evaluated,
+    InstancesSeen,
+    RunStatus,
+)
+from workbench.core.runs.run_notes import notes_text, read_notes
+from workbench.core.runs.run_store import StoredRun
+from workbench.core.runs.series import RunSeries
 from workbench.headless.output import print_line, print_table
 
-_MARKERS = ("●", "▲", "■", "◆")
+_MARKERS = ("●", "▲", "■", "◆", "+", "%")
+_WHOLE = ("epochs", "samples_per_second")
 _CHART_HEIGHT = 14
 _CHARTED = ("loss", "accuracy")
 _COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")
@@ -38,9 +49,17 @@ def print_run(run: StoredRun) -> None:
         print_line(run.message)
     if run.group:
         print_line(f"group {run.group}")
+    if said := notes_text(read_notes(run.directory)):
+        print_line(f"notes {said}")
     print_line(f"record {run.directory}")
     _print_changes(run)
     events = run.events()
+    for event in events:
+        if isinstance(event, Compiled) and event.executor:
+            print_line(f"{event.program} by {event.executor}")
+    seen = [event for event in events if isinstance(event, InstancesSeen)]
+    if seen:
+        print_line(spread_words(seen[-1].instances))
     rows = [
         (e.epoch, e.loss, e.accuracy, e.host_step_ms, e.ipu_step_us, e.seconds)
         for e in events
@@ -54,47 +73,48 @@ def print_run(run: StoredRun) -> None:
         )
     for event in events:
         if isinstance(event, Evaluated):
-            accuracy = (
-                "" if event.accuracy is None else f", accuracy {event.accuracy:.4g}"
-            )
-            print_line(f"on test data: loss {event.loss:.4g}{accuracy}")
-    series = run.series()
-    for metric in _CHARTED:
-        if series.curve(metric).ys:
-            print_line()
-            print_line(describe(metric, series.curve(metric)))
-            _print_chart(metric, [series])
+            print_line(f"on test data: {loss_and_accuracy(event)}")
+    print_curves(run.series())
     if run.status in (RunStatus.KILLED, RunStatus.STOPPED):
         print_line()
         print_line(f"continue it with: ipu-workbench run --resume {run.run_id}")
 
 
-def print_comparison(comparison: Comparison) -> None:
-    """Print what differs between runs, and what came of it."""
-    names = [run.run_id for run in comparison.runs]
-    presets = ("preset", *(run.preset for run in comparison.runs))
-    states = ("status", *(run.status.value for run in comparison.runs))
-    fields = [
-        (item.path, *(_setting(value) for value in item.values))
-        for item in comparison.fields
-        if item.path != "experiment.name"
-    ]
-    print_table(("", *names), [presets, states, *fields])
-    if not fields:
-        print_line("no setting differs")
-    print_line()
-    rows = [(row.name, *_figures(row)) for row in comparison.metrics]
-    print_table(("", *names), rows)
-    print_line("* best")
+def print_curves(series: RunSeries) -> None:
+    """Print the curves of a run, each with the sentence that reads it."""
     for metric in _CHARTED:
-        drawn = [s for s in comparison.series if s.curve(metric).ys]
-        if drawn:
-            legend = "  ".join(
-                f"{_MARKERS[index % len(_MARKERS)]} {name}"
-                for index, name in enumerate(names)
-            )
+        if series.curve(metric).ys:
             print_line()
-            print_line(f"{METRIC_WORDS[metric].title} by epoch    {legend}")
+            print_line(describe(metric, series.curve(metric)))
+            _print_chart(metric, [series])
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print what came of runs, what was set differently, and their curves."""
+    run_ids = [run.run_id for run in comparison.runs]
+    rows = [("status", *(run.status.value for run in comparison.runs))]
+    rows += [(row.name, *_figures(row)) for row in comparison.metrics]
+    print_table(("", *run_ids), rows)
+    print_line("* best")
+    print_line()
+    fields = [
+        (item.path, *(value_words(item.path, value) for value in item.values))
+        for item in comparison.settings
+    ]
+    if len({run.preset for run in comparison.runs}) > 1:
+        fields.insert(0, ("preset", *(run.preset for run in comparison.runs)))
+    if comparison.model_differs:
+        fields.append(("model", *map(model_words, comparison.models)))
+    if fields:
+        print_table(("set differently", *run_ids), fields)
+    else:
+        print_line("no setting differs")
+    for metric in _CHARTED:
+        if any(series.curve(metric).ys for series in comparison.series):
+            print_line()
+            print_line(f"{METRIC_WORDS[metric].title} by epoch")
+            for index, name in enumerate(comparison.names.names):
+                print_line(f"  {_MARKERS[index % len(_MARKERS)]} {name}")
             _print_chart(metric, comparison.series)
 
 
@@ -109,7 +129,7 @@ def _figures(row: MetricRow) -> list[str]:
 def _figure(key: str, value: float) -> str:
     if key == "seconds":
         return duration(value)
-    return f"{value:.0f}" if key == "epochs" else f"{value:.4g}"
+    return f"{value:,.0f}" if key in _WHOLE else four_digits(value)
 
 
 def _print_changes(run: StoredRun) -> None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -27,6 +27,9 @@ class Scope(Enum):
     REPORT = "Report"
     SCRIPT = "Script"
     SCHEDULES = "Schedules"
+    RUNS = "All runs"
+    SWEEP = "Sweep"
+    BEST = "Best plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,10 @@ class ActionSpec:
     priority: bool = False
 
     @property
-    def method(self) -> str:
-        """Textual's action name: `run.start` is `action_run_start`."""
-        return self.id.replace(".", "_")
+    def action(self) -> str:
+        """How Textual calls it: `run.start` is `run_start`, an area is `area('run')`."""
+        group, _, name = self.id.partition(".")
+        return f"area('{name}')" if group == "area" else f"{group}_{name}"
 
 
 def _a(
@@ -69,25 +73,32 @@ def _a(
 _APP, _START, _CONF = Scope.APP, Scope.START, Scope.CONFIGURE
 _STAGES, _LINE, _RUN = Scope.STAGES, Scope.TIMELINE, Scope.RUN
 _CHART, _COMP, _REPORT = Scope.CHART, Scope.COMPARE, Scope.REPORT
-_SCRIPT, _SCHED = Scope.SCRIPT, Scope.SCHEDULES
+_SCRIPT, _SCHED, _BEST = Scope.SCRIPT, Scope.SCHEDULES, Scope.BEST
+_RUNS = Scope.RUNS
+_SWEEP = Scope.SWEEP
 
 ACTIONS: tuple[ActionSpec, ...] = (
     _a(_APP, "run.start", "f5,ctrl+r", "Start the run", "Start this experiment, or queue it behind the run that is live", "run", "F5", True),
     _a(_APP, "app.help_here", "f1,question_mark", "Help", "What this area shows and which keys it has", "help", "?"),
     _a(_APP, "area.start", "f2,1", "Show presets and runs", "Pick a preset or a run", "", "1"),
     _a(_APP, "area.configure", "f3,2", "Show Configure", "Change the fields of the experiment", "", "2"),
-    _a(_APP, "area.stages", "f7,3", "Show Stages", "Cut the model into pipeline stages", "", "3"),
-    _a(_APP, "area.run", "f4,4", "Show Run", "Watch a run", "", "4"),
-    _a(_APP, "area.compare", "f6,5", "Show Compare", "Compare the marked runs", "", "5"),
+    _a(_APP, "area.stages", "f4,3", "Show Stages", "Cut the model into pipeline stages", "", "3"),
+    _a(_APP, "area.run", "f6,4", "Show Run", "Watch a run", "", "4"),
+    _a(_APP, "area.compare", "f7,5", "Show Compare", "Compare the marked runs", "", "5"),
     _a(_APP, "area.report", "f8,6", "Show Report", "Where the modelled time and memory go", "", "6"),
     _a(_APP, "area.script", "f9,7", "Show Script", "The experiment as Python for the real API", "", "7"),
-    _a(_APP, "run.stop", "s", "Stop the run", "Stop at the next piece of work and keep what is done; asks first"),
-    _a(_APP, "run.pause", "p", "Pause or go on", "Let the live run wait, or go on"),
+    _a(_APP, "runs.list", "L", "All runs", "Every run in a table: sort, filter, note, tag, pin, rename, delete"),
+    _a(_APP, "run.stop", "s", "Stop the run", "Stop at the next piece of work and keep what is done; asks first", "stop", "s"),
+    _a(_APP, "run.pause", "p", "Pause or go on", "Let the live run wait, or go on", "pause", "p"),
     _a(_APP, "edit.undo", "u", "Undo", "Take back the last change of the experiment"),
     _a(_APP, "edit.redo", "U", "Redo", "Bring back the change that was undone"),
+    _a(_APP, "model.open", "ctrl+o", "Open a model", "Make an experiment of a Keras model of your own"),
+    _a(_APP, "script.open", "o", "Open a script", "Watch a script of your own, or change what was captured of one"),
     _a(_APP, "preset.save", "ctrl+s", "Save as preset", "Write the experiment to a preset of your own"),
     _a(_APP, "command.copy", "c", "Copy the command", "Copy the command line that does what is on the screen", "copy command"),
     _a(_APP, "sweep.start", "w", "Sweep", "Run the experiment for several values of fields"),
+    _a(_APP, "sweep.former", "W", "Former sweeps", "Look at the points of a sweep that was made before"),
+    _a(_APP, "best.plan", "B", "Best plan", "Let the workbench search all settings for a goal"),
     _a(_APP, "view.freeze", "z", "Freeze the view", "Keep the plots still while the run goes on"),
     _a(_APP, "view.theme", "ctrl+t", "Next theme", "Dark, light, or the terminal's own colours"),
     _a(_APP, "app.leave", "ctrl+q,q", "Quit", "Leave; asks when a run is live", "quit", "q"),
@@ -105,26 +116,57 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_CONF, "field.filter", "slash", "Filter fields", "Show only fields that contain a word; esc clears it", "filter", "/"),
     _a(_CONF, "field.fold", "left", "Fold the group", "Hide the fields of the group"),
     _a(_CONF, "field.unfold", "right", "Unfold the group", "Show the fields of the group"),
-    _a(_STAGES, "stage.layer_earlier", "left", "Layer to the stage before", "Move the layer one stage to the front"),
-    _a(_STAGES, "stage.layer_later", "right", "Layer to the next stage", "Move the layer one stage to the back", "move layer", "←→"),
-    _a(_STAGES, "stage.cut_up", "left_square_bracket", "Cut up", "Move the nearest cut one layer up", "move cut", "[ ]"),
-    _a(_STAGES, "stage.cut_down", "right_square_bracket", "Cut down", "Move the nearest cut one layer down"),
-    _a(_STAGES, "stage.lock", "l", "Lock the layer", "Balancing leaves a locked layer in its stage"),
-    _a(_STAGES, "stage.balance", "b", "Balance", "Let the workbench find the fastest cuts", "balance", "b"),
+    _a(_STAGES, "stage.mend", "f", "Mend", "Set what would let the experiment run", "fix", "f"),
+    _a(_STAGES, "stage.layer_earlier", "left", "Layer to the stage before", "Move the layer or block one stage to the front"),
+    _a(_STAGES, "stage.layer_later", "right", "Layer to the next stage", "Move the layer or block one stage to the back", "move layer", "←→"),
+    _a(_STAGES, "stage.count", "S", "Number of stages", "Cut the model into as many stages as you say", "stages", "n N S"),
     _a(_STAGES, "stage.more", "n", "One stage more", "Cut the longest stage in two"),
     _a(_STAGES, "stage.fewer", "N", "One stage fewer", "Join the last two stages"),
+    _a(_STAGES, "stage.balance", "b", "Balance", "Let the workbench find the fastest cuts", "balance", "b"),
     _a(_STAGES, "stage.schedules", "k", "Compare schedules", "Every schedule with its time, bubble and memory", "schedules", "k"),
+    _a(_STAGES, "stage.advice", "enter", "Take the advice", "Move the cut as the line below the stages says"),
+    _a(_STAGES, "stage.cut_up", "left_square_bracket", "Cut up", "Move the nearest cut one line up"),
+    _a(_STAGES, "stage.cut_down", "right_square_bracket", "Cut down", "Move the nearest cut one line down"),
+    _a(_STAGES, "stage.fold", "space", "Fold the block", "Show a block of layers as one line, or its layers"),
+    _a(_STAGES, "stage.lock", "l", "Lock the layer", "Balancing leaves a locked layer in its stage"),
     _a(_STAGES, "stage.recompute", "r", "Recomputation", "Next way to recompute activations"),
-    _a(_LINE, "timeline.left", "left,h", "Scroll left", "Earlier slots"),
-    _a(_LINE, "timeline.right", "right", "Scroll right", "Later slots"),
+    _a(_LINE, "timeline.left", "left,h", "Task before", "Read the task before: its time, and what it waited for", "read a cell", "←→↑↓"),
+    _a(_LINE, "timeline.right", "right", "Task after", "Read the task after"),
+    _a(_LINE, "timeline.up", "up", "IPU above", "Read what the IPU above does then"),
+    _a(_LINE, "timeline.down", "down", "IPU below", "Read what the IPU below does then"),
     _a(_LINE, "timeline.zoom_in", "plus,equals_sign", "Wider cells", "Show more of each task", "zoom", "+ -"),
     _a(_LINE, "timeline.zoom_out", "minus", "Narrower cells", "Show more slots"),
     _a(_LINE, "timeline.scale", "t", "Slots or time", "Cells of equal width, or as wide as the time they take"),
     _a(_SCHED, "schedule.choose", "enter", "Use the schedule", "Set it in the experiment; what-if schedules cannot be run", "use", "enter"),
+    _a(_BEST, "best.use", "enter", "Use the settings", "Set them in the experiment; one undo takes them back", "use", "enter"),
+    _a(_BEST, "best.goal", "o", "Next goal", "Throughput, latency, memory, or time to the samples", "goal", "o"),
+    _a(_BEST, "best.batch", "g", "Keep the global batch", "Keep the samples of a weight update, or let them be any number", "batch", "g"),
+    _a(_RUNS, "runs.open", "enter", "Look at the run", "Show it in the Run area"),
+    _a(_RUNS, "runs.mark", "space", "Mark for comparison", "Add the run to the comparison, or take it out"),
+    _a(_RUNS, "runs.order", "o", "Order", "Newest first, by name, by result or by state"),
+    _a(_RUNS, "runs.filter", "slash", "Filter", "Words of the run, or field=value; esc clears it"),
+    _a(_RUNS, "runs.note", "n", "Note", "Write a note to the run"),
+    _a(_RUNS, "runs.tag", "t", "Tags", "Give the run tags, or take them away"),
+    _a(_RUNS, "runs.pin", "P", "Pin", "Keep the run on top, or let it go"),
+    _a(_RUNS, "runs.rename", "e", "Name", "Give the run a name of its own"),
+    _a(_RUNS, "runs.fork", "f", "Fork into the form", "Open the experiment of the run in Configure"),
+    _a(_RUNS, "runs.vary", "v", "Run with one change", "Start its experiment with another value of one field"),
+    _a(_RUNS, "runs.resume", "r", "Resume", "Go on with a run that was stopped, killed or kept waiting"),
+    _a(_RUNS, "runs.delete", "D,delete", "Delete", "Delete the run; asks first"),
+    _a(_SWEEP, "sweep.load", "enter", "Load the point", "Set the fields of the point in the form", "load", "enter"),
+    _a(_SWEEP, "sweep.sort_left", "left", "Sort by the column before", "Best first"),
+    _a(_SWEEP, "sweep.sort_right", "right", "Sort by the next column", "Best first"),
+    _a(_SWEEP, "sweep.reverse", "v", "Reverse", "Worst first, or best first again"),
+    _a(_SWEEP, "sweep.go_on", "r", "Go on", "Do what is left of a former sweep"),
     _a(_RUN, "run.again", "a", "Run again", "Start the experiment of this run once more", "again", "a"),
+    _a(_RUN, "run.fork", "f", "Fork into the form", "Open the experiment of this run in Configure, with what may mend it", "fork", "f"),
+    _a(_RUN, "run.vary", "v", "Run with one change", "Start the experiment of this run with another value of one field"),
     _a(_RUN, "run.evaluate", "e", "Evaluate", "Measure the trained model on the test data", "evaluate", "e"),
     _a(_RUN, "run.resume_here", "r", "Resume", "Go on with a run that was stopped or killed"),
+    _a(_RUN, "script.capture", "k", "Capture the script", "Make an experiment of the script: Configure and Stages then work on its model", "capture", "k"),
     _a(_RUN, "run.log", "l", "Whole log", "Read all messages of the run"),
+    _a(_RUN, "call.before", "left_square_bracket", "Call before", "Curves of the call of the script before this one"),
+    _a(_RUN, "call.after", "right_square_bracket", "Next call", "Curves of the next call of the script"),
     _a(_CHART, "chart.smoother", "m", "More smoothing", "Average over more steps", "smooth", "m M"),
     _a(_CHART, "chart.rougher", "M", "Less smoothing", "Average over fewer steps"),
     _a(_CHART, "chart.log_y", "y", "Log y", "Logarithmic height", "log", "y x"),
@@ -134,9 +176,15 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_CHART, "chart.maximise", "enter", "One chart or all", "Give the chart the whole area", "whole", "enter"),
     _a(_CHART, "chart.zoom_in", "plus,equals_sign", "Zoom in", "Show a shorter piece of the run"),
     _a(_CHART, "chart.zoom_out", "minus", "Zoom out", "Show a longer piece of the run"),
-    _a(_COMP, "compare.differences", "d", "Only what differs", "Hide fields that are the same in all runs", "all fields", "d"),
+    _a(_COMP, "compare.read", "enter", "Read in full", "Every cell of the row with nothing cut; the model opens and closes", "read", "enter"),
+    _a(_COMP, "compare.explain", "x", "Explain", "From the baseline to the chosen run one changed field at a time, with what each costs", "explain", "x"),
+    _a(_COMP, "compare.pin", "P", "Pin the baseline", "Tell all changes against the chosen run", "baseline", "P"),
     _a(_COMP, "compare.metric", "tab", "Next metric", "Overlay the curves of another metric", "metric", "tab"),
-    _a(_COMP, "compare.best", "b", "Best or last", "Show each metric's best or its last value", "best/last", "b"),
+    _a(_COMP, "compare.left", "left", "Run before", "Choose the run of the column before"),
+    _a(_COMP, "compare.right", "right", "Next run", "Choose the run of the next column"),
+    _a(_COMP, "compare.curves", "g", "Table or curves", "Give the keys to the curves, with their cursor, or back to the table"),
+    _a(_COMP, "compare.differences", "d", "Only what differs", "Hide fields that are the same in all runs"),
+    _a(_COMP, "compare.best", "b", "Best or last", "Show each metric's best or its last value"),
     _a(_COMP, "compare.add", "a", "Add a run", "Mark another run in the list", "add run", "a"),
     _a(_COMP, "compare.export", "e", "Export", "Write the comparison to a file", "export", "e"),
     _a(_COMP, "compare.clear", "backspace", "Clear the marks", "Take all runs out of the comparison"),
@@ -148,6 +196,10 @@ ACTIONS: tuple[ActionSpec, ...] = (
 
 _BY_ID = {spec.id: spec for spec in ACTIONS}
 FOOTER_KEYS = 6
+LIVE = ("run.pause", "run.stop")
+"""Offered only while a run is live, and then before all else."""
+MENDING = ("field.suggestion", "stage.mend")
+"""Offered only where there is something to set."""
 
 
 def action_of(action_id: str) -> ActionSpec:
@@ -168,7 +220,7 @@ def bindings_for(*scopes: Scope) -> list[Binding]:
     return [
         Binding(
             key=spec.keys,
-            action=spec.method,
+            action=spec.action,
             description=spec.title,
             show=False,
             tooltip=spec.tooltip,
@@ -179,16 +231,22 @@ def bindings_for(*scopes: Scope) -> list[Binding]:
     ]
 
 
-def footer_actions(*scopes: Scope) -> list[ActionSpec]:
+def footer_actions(*scopes: Scope, without: Collection[str] = ()) -> list[ActionSpec]:
     """Return the few actions that the footer shows, the area's own first."""
-    own = [spec for spec in actions_in(*scopes) if spec.footer]
+    own = [
+        spec for spec in actions_in(*scopes) if spec.footer and spec.id not in without
+    ]
     taken = {key for spec in actions_in(*scopes) for key in spec.keys.split(",")}
     everywhere = [
         spec
         for spec in actions_in(Scope.APP)
-        if spec.footer and not taken.intersection(spec.keys.split(","))
+        if spec.footer
+        and spec.id not in without
+        and not taken.intersection(spec.keys.split(","))
     ]
-    return (own[: FOOTER_KEYS - 2] + everywhere)[:FOOTER_KEYS]
+    live = [spec for name in LIVE for spec in everywhere if spec.id == name]
+    rest = [spec for spec in everywhere if spec.id not in LIVE]
+    return (live + own[: FOOTER_KEYS - 2] + rest)[:FOOTER_KEYS]
 
 
 def keys_shown(spec: ActionSpec, keymap: Mapping[str, str]) -> str:

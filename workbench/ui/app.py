@@ -1,90 +1,80 @@
-"""The terminal app: the frame around the areas."""
+"""The terminal app: what keys do, with the experiment and with runs."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on
-from textual.app import ComposeResult
+from textual import events, work
+from textual.app import App, SystemCommand
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
-from textual.filter import LineFilter
-from textual.widgets import Static
+from textual.filter import LineFilter, Monochrome, NoColor
+from textual.markup import escape
+from textual.screen import ModalScreen, Screen
+from textual.theme import BUILTIN_THEMES
 
+from workbench.core.editing.draft import draft_fields
 from workbench.core.locations import NoHomeError
-from workbench.core.record_files import RecordError
+from workbench.core.runs.record_files import RecordError
+from workbench.core.scripts.script_command import ScriptCommand
 from workbench.core.settings import remember
-from workbench.ui.actions import Scope, action_of, bindings_for, footer_actions
+from workbench.ui.actions import (
+    ACTIONS,
+    LIVE,
+    MENDING,
+    ActionSpec,
+    Scope,
+    action_of,
+    all_keys,
+    bindings_for,
+)
 from workbench.ui.app_options import AppOptions
-from workbench.ui.areas.area import Area
-from workbench.ui.areas.catalogue import AREAS, build_area
-from workbench.ui.content.frame import header_left, header_right, status_line
-from workbench.ui.harmless_filter import HarmlessFilter
-from workbench.ui.messages import ExperimentChanged, Said
-from workbench.ui.run_actions import RunActions
-from workbench.ui.run_board import RunBoard
-from workbench.ui.themes import DARK, LIGHT, VARIABLES, next_theme
-from workbench.ui.widgets.bars import EdgedBar, FooterBar, TabBar
-from workbench.ui.widgets.row_list import RowList
-from workbench.ui.widgets.sidebar import Sidebar
+from workbench.ui.areas.catalogue import area_of
+from workbench.ui.controllers.experiment import ExperimentController
+from workbench.ui.controllers.runs import RunController
+from workbench.ui.controllers.scripts import ScriptController
+from workbench.ui.key_order import KeyOrder
+from workbench.ui.line_filters import AsciiFilter, HarmlessFilter
+from workbench.ui.main_screen import MainScreen
+from workbench.ui.screens.palette import WorkbenchCommands
+from workbench.ui.screens.question import Ask, AskText, Confirm
+from workbench.ui.themes import DARK, LIGHT, VARIABLES, next_theme, with_visible_borders
+from workbench.ui.widgets.run_messages import ForkWanted
 
 if TYPE_CHECKING:
-    from textual.command import Provider
-
-__all__ = ["AppOptions", "WorkbenchApp", "run_app"]
+    from workbench.ui.screens.sweep import SweepScreen
 
 _REDRAWS_PER_SECOND = 10
 
 
-def _palette() -> type[Provider]:
-    """Load what the palette finds when it is first opened."""
-    from workbench.ui.providers.actions import WorkbenchCommands
-
-    return WorkbenchCommands
-
-
-class WorkbenchApp(RunActions):
-    """Presets and runs on the left, one of the areas on the right."""
+class WorkbenchApp(App[None]):
+    """Two controllers that do not know each other, and the screen that shows both."""
 
     TITLE = "ipu-workbench"
     CSS_PATH = Path(__file__).with_name("app.tcss")
-    ENABLE_COMMAND_PALETTE = True
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
-    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012
-        (0, "-tiny"),
-        (80, "-narrow"),
-        (110, "-normal"),
-        (150, "-wide"),
-    ]
-    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
-        (0, "-flat"),
-        (24, "-low"),
-        (34, "-tall"),
-    ]
+    COMMANDS = {WorkbenchCommands}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for(Scope.APP)]
 
     def __init__(self, options: AppOptions | None = None) -> None:
         self.options = options or AppOptions()
-        self.ascii_only = self.options.ascii_only or bool(
-            self.options.settings["ascii"]
-        )
-        super().__init__(self.options.preset or self.options.settings["preset"])
-        self.board = RunBoard(self.options.clock)
-        self.area_name = "start"
-        self.frozen = False
-        self._said: Said | None = None
-        self._header = EdgedBar(id="header")
-        self._tabs = TabBar(id="tabs")
-        self.sidebar = Sidebar(id="sidebar")
-        self._status = EdgedBar(id="status")
-        self._footer = FooterBar(id="footer")
-        self.area = build_area("start")
-        self._areas: dict[str, Area] = {"start": self.area}
+        settings = self.options.settings
+        self.ascii_only = self.options.ascii_only or bool(settings["ascii"])
+        super().__init__()
+        self._key_order = KeyOrder(self, super().on_event)
+        preset = self.options.preset or settings["preset"]
+        self.experiment = ExperimentController(self, preset, settings.changes)
+        self.runs = RunController(self, self.options.runner, self.options.clock)
+        self.scripts = ScriptController(self, self.experiment, self.runs)
+        self.main = MainScreen(self.experiment, self.runs, settings.keys)
+
+    def get_default_screen(self) -> MainScreen:
+        """Begin with the screen that shows the experiment and runs."""
+        return self.main
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give every theme the colours of the phases."""
@@ -92,49 +82,35 @@ class WorkbenchApp(RunActions):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Keep the terminal safe, and use plain characters when asked to."""
-        filters = [*super().get_line_filters(), HarmlessFilter()]
-        if not self.ascii_only:
-            return filters
-        # Only plain terminals need it.
-        from workbench.ui.ascii_filter import AsciiFilter
+        filters = [
+            # Greys of the terminal's own colours would be black on black.
+            NoColor() if self.native_ansi_color and type(item) is Monochrome else item
+            for item in super().get_line_filters()
+        ]
+        filters.append(HarmlessFilter())
+        return [*filters, AsciiFilter()] if self.ascii_only else filters
 
-        return [*filters, AsciiFilter()]
-
-    def compose(self) -> ComposeResult:
-        """Build the frame; an area is built when it is first shown."""
-        yield self._header
-        yield self._tabs
-        with Horizontal(id="body"):
-            yield self.sidebar
-            with Vertical(id="main"):
-                yield self.area
-        yield self._status
-        yield self._footer
-        yield Static("ipu-workbench needs a window of at least 80x24", id="too-small")
+    async def on_event(self, event: events.Event) -> None:
+        """Let keys act in the order in which they were typed."""
+        if isinstance(event, events.Key) and not event.is_forwarded:
+            self._key_order.take(event)
+        else:
+            await super().on_event(event)
 
     def on_mount(self) -> None:
-        """Choose colours and keys, then fill in what can wait for the first frame."""
+        """Choose colours and keys; what can wait comes after the first frame."""
         if self.options.obeys_signals:
             for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self.leave)
+                asyncio.get_running_loop().add_signal_handler(number, self.runs.leave)
         self.register_theme(DARK)
         self.register_theme(LIGHT)
+        for theme in BUILTIN_THEMES.values():
+            if theme.ansi:
+                self.register_theme(with_visible_borders(theme))
         self.theme = self._chosen_theme()
         self.set_keymap(self.options.settings.keys)
         if not self.options.settings["animations"]:
             self.animation_level = "none"
-        self.sidebar.show_presets(self.presets, ())
-        self.sidebar.presets.cursor_key = self.current_preset
-        self.sidebar.presets.focus()
-        self._show_frame()
-        self.call_after_refresh(self._after_first_frame)
-
-    def on_unmount(self) -> None:
-        """Open with the same preset next time."""
-        if self.current_preset != self.options.settings["preset"]:
-            # Nobody could read a complaint any more, and nothing is lost.
-            with suppress(OSError, RecordError, NoHomeError):
-                remember("preset", self.current_preset)
 
     def _chosen_theme(self) -> str:
         for wanted in (self.options.theme, self.options.settings["theme"]):
@@ -142,112 +118,222 @@ class WorkbenchApp(RunActions):
                 return str(wanted)
         return self.theme if self.theme != "textual-dark" else DARK.name
 
+    def on_ready(self) -> None:
+        """Let plans and runs be shown, now that the first frame is out."""
+        self.call_after_refresh(self._after_first_frame)
+
     def _after_first_frame(self) -> None:
-        self.plans_ready = True
-        self.show_header()
-        self.set_interval(1 / _REDRAWS_PER_SECOND, self.refresh_runs)
-        self.set_interval(2.0, self.look_for_records)
-        self.look_for_records()
-        self.area.refresh_area()
+        if self.return_code is not None:
+            return  # It leaves already: nobody waits for a plan.
+        self.experiment.plans_ready = True
+        self.main.show_experiment()
+        self.set_interval(1 / _REDRAWS_PER_SECOND, self.runs.refresh)
+        self.set_interval(2.0, self.runs.look_for_records)
+        self.runs.look_for_records()
+        self.runs.queue.take_over()
+        if self.options.script is not None:
+            self.run_worker(self.runs.start_script(self.options.script))
         for problem in self.options.settings.problems:
-            self.post_message(Said(str(problem), bad=True))
+            self.say(str(problem), bad=True)
+        for file in self.experiment.damaged_drafts:
+            self.say(f"{file} is damaged: its changes are not shown", bad=True)
 
-    async def show_area(self, name: str) -> None:
-        """Show an area, built now if it was never shown."""
-        if name not in self._areas:
-            area = build_area(name)
-            area.display = False
-            self._areas[name] = area
-            await self.query_one("#main").mount(area)
-        self.area.display = False
-        self.area_name, self.area = name, self._areas[name]
-        self.area.display = True
-        self.sidebar.set_class(name != "start", "-aside")
-        target = self.area.focus_target() or self.sidebar.presets
-        self.screen.set_focus(target)
-        self._show_frame()
-        self.area.refresh_area()
-
-    def _show_frame(self) -> None:
-        self._tabs.show_areas(AREAS, self.area_name)
-        self.show_header()
-        self.show_footer()
-        self.show_status()
-
-    def show_header(self) -> None:
-        """Show which experiment this is and how runs stand."""
-        self._header.show(header_left(self), header_right(self))
-
-    def show_status(self) -> None:
-        """Show the last message, or what the live run does."""
-        self._status.show(*status_line(self, self._said))
-
-    def show_footer(self) -> None:
-        """Show the keys that do something here and now."""
-        actions = footer_actions(*self.area.footer_scopes)
-        self._footer.show_actions(actions, self.options.settings.keys)
-
-    def on_descendant_focus(self) -> None:
-        """Keys depend on what has the focus."""
-        if self.area.is_mounted:
-            self.show_footer()
-
-    @on(RowList.Highlighted, "#presets")
-    def _preset_chosen(self, event: RowList.Highlighted) -> None:
-        event.stop()
-        if event.key and event.key != self.current_preset:
-            self.current_preset = event.key
-            self._said = None
-            self.experiment_shown()
-
-    @on(ExperimentChanged)
-    def experiment_shown(self) -> None:
-        """Show the experiment wherever it is seen."""
-        self.sidebar.show_presets(self.presets, self.changed_presets())
-        self.show_header()
-        self.show_status()
-        self.area.refresh_area()
-
-    @on(Said)
-    def _say(self, event: Said) -> None:
-        self._said = event
-        self.show_status()
+    def on_unmount(self) -> None:
+        """Open with the same preset next time, and leave the queue to that."""
+        self.runs.queue.release()
+        preset = self.experiment.current_preset
+        if preset != self.options.settings["preset"]:
+            # Nobody could read a complaint any more, and nothing is lost.
+            with suppress(OSError, RecordError, NoHomeError):
+                remember("preset", preset)
 
     def say(self, text: str, bad: bool = False) -> None:
-        """Confirm something in the status bar."""
-        self.post_message(Said(text, bad))
+        """Confirm something in the status bar, and on a screen that covers it."""
+        self.main.say(text, bad)
+        told = getattr(self.screen, "say", None)
+        if told is not None and self.screen is not self.main:
+            told(text, bad)
 
-    @on(Sidebar.PresetOpened)
-    async def _open_preset(self) -> None:
-        await self.show_area("configure")
+    def experiment_shown(self) -> None:
+        """Show the experiment wherever it is seen."""
+        self.main.show_experiment()
 
-    async def action_area_start(self) -> None:
-        """Show presets and runs."""
-        await self.show_area("start")
+    def runs_shown(self) -> None:
+        """Show how runs stand, unless the app closes already."""
+        if self.is_running:
+            self.main.show_runs()
 
-    async def action_area_configure(self) -> None:
-        """Show the form."""
-        await self.show_area("configure")
+    async def show_area(self, name: str) -> None:
+        """Show an area; also what its key does."""
+        self.main.leave_script(name)
+        await self.main.show_area(name)
 
-    async def action_area_stages(self) -> None:
-        """Show the stages."""
-        await self.show_area("stages")
+    action_area = show_area
 
-    async def action_area_run(self) -> None:
-        """Show the run."""
-        await self.show_area("run")
+    async def confirm(self, question: str, yes: str, no: str) -> bool:
+        """Ask before something is lost."""
+        return await self.push_screen_wait(Confirm(question, yes, no))
 
-    async def action_area_compare(self) -> None:
-        """Show the comparison."""
-        await self.show_area("compare")
+    async def choose(self, question: str, answers: Sequence[tuple[str, str]]) -> str:
+        """Ask which of several ways to go; the first answer is the safe one."""
+        return await self.push_screen_wait(Ask(question, answers))
 
-    async def action_area_report(self) -> None:
-        """Show the report."""
-        await self.show_area("report")
+    async def ask_text(
+        self, question: str, proposal: str, may_be_empty: bool = False
+    ) -> str | None:
+        """Ask for a line of text."""
+        screen = AskText(question, proposal, may_be_empty=may_be_empty)
+        return await self.push_screen_wait(screen)
 
-    async def action_area_script(self) -> None:
-        """Show the script."""
-        await self.show_area("script")
+    async def ask_model(self) -> str | None:
+        """Ask for the source of a model."""
+        # Built only when asked for.
+        from workbench.ui.screens.open_model import OpenModel
+
+        return await self.push_screen_wait(OpenModel())
+
+    async def action_run_start(self) -> None:
+        """Start the current script or experiment, or put it into the queue."""
+        if isinstance(self.screen, ModalScreen):
+            return  # The key comes through; a question is answered first.
+        if await self.scripts.start():
+            return
+        spec = self.experiment.runnable()
+        if spec is not None:
+            await self.runs.start(spec, self.experiment.current_preset)
+
+    def action_run_pause(self) -> None:
+        """Let the live run wait, or go on."""
+        self.runs.pause()
+
+    @work
+    async def action_run_stop(self) -> None:
+        """Ask, then stop the live run."""
+        await self.runs.stop()
+
+    @work
+    async def action_app_leave(self) -> None:
+        """Leave; with a live run ask first."""
+        await self.runs.ask_to_leave()
+
+    @work
+    async def action_runs_list(self) -> None:
+        """Show all runs in a table."""
+        # Built only when asked for.
+        from workbench.ui.screens.runs import RunsScreen
+
+        key = await self.push_screen_wait(RunsScreen(self.runs))
+        if key:
+            self.main.post_message(ForkWanted(key))
+
+    def action_edit_undo(self) -> None:
+        """Take back the last change."""
+        self.experiment.undo()
+
+    def action_edit_redo(self) -> None:
+        """Bring back what was undone."""
+        self.experiment.redo()
+
+    def action_command_copy(self) -> None:
+        """Copy the command line of what is on the screen."""
+        script = self.scripts.command()
+        self.experiment.copy_command(script.line if script else "")
+
+    @work
+    async def action_script_open(self) -> None:
+        """Put a script of the user's own on the screen."""
+        await self.scripts.open()
+        self.main.choose_preset(self.experiment.current_preset)
+
+    @work
+    async def action_script_capture(self) -> None:
+        """Make an experiment of the script that is looked at."""
+        await self.scripts.capture()
+        self.main.choose_preset(self.experiment.current_preset)
+
+    async def ask_script(self, last: ScriptCommand | None) -> ScriptCommand | None:
+        """Ask for a script and its arguments."""
+        # Built only when asked for.
+        from workbench.ui.screens.open_script import AskScript
+
+        return await self.push_screen_wait(AskScript(last))
+
+    @work
+    async def action_model_open(self) -> None:
+        """Make an experiment of a Keras model of the user's own."""
+        await self.experiment.open_model()
+        self.main.choose_preset(self.experiment.current_preset)
+
+    @work
+    async def action_preset_read(self) -> None:
+        """Read the model and the data that the preset names, if that is not done."""
+        await self.experiment.read_sources()
+
+    @work
+    async def action_preset_save(self) -> None:
+        """Write the experiment to a preset of the user's own."""
+        await self.experiment.save()
+
+    @work
+    async def action_sweep_start(self) -> None:
+        """Run or plan the experiment for several values of fields."""
+        # It loads what most visits do without.
+        from workbench.ui.screens.sweep import AskGrid, SweepScreen
+
+        if self.experiment.valid("sweep") is None:
+            return
+        draft = self.experiment.draft
+        grid = await self.push_screen_wait(AskGrid(draft))
+        if grid is not None:
+            await self._show_sweep(SweepScreen.of_grid(draft, grid))
+
+    @work
+    async def action_sweep_former(self) -> None:
+        """Look at the points of a sweep that was made before."""
+        # It loads what most visits do without.
+        from workbench.core.sweeps.sweep_record import list_sweeps
+        from workbench.ui.screens.question import Choose
+        from workbench.ui.screens.sweep import SweepScreen, sweep_words
+
+        groups = list_sweeps()
+        if not groups:
+            self.say("there are no sweeps yet: w begins one")
+            return
+        question = Choose("Former sweeps", groups, "", sweep_words)
+        group = await self.push_screen_wait(question)
+        if group is None:
+            return
+        try:
+            screen = SweepScreen.of_group(group)
+        except RecordError as error:
+            self.say(str(error), bad=True)
+            return
+        await self._show_sweep(screen)
+
+    async def _show_sweep(self, screen: SweepScreen) -> None:
+        point = await self.push_screen_wait(screen)
+        if point is not None:
+            self.experiment.load_point(point.preset, point.tables, point.words)
+            self.main.choose_preset(self.experiment.current_preset)
+            await self.show_area("configure")
+
+    @work
+    async def action_best_plan(self) -> None:
+        """Search all settings for a goal, and use what is found."""
+        # It loads the search, which most visits do without.
+        from workbench.ui.screens.best_plan import BestPlanScreen
+
+        spec, plan = self.experiment.valid("search"), self.experiment.draft.plan
+        if spec is None:
+            return
+        now = plan.samples_per_second if plan else 0.0
+        values = await self.push_screen_wait(BestPlanScreen(spec, now))
+        if values is not None:
+            self.experiment.set_values(values, "the best settings")
+
+    def action_view_freeze(self) -> None:
+        """Keep the plots still, or let them move again."""
+        self.main.freeze()
 
     def action_view_theme(self) -> None:
         """Change the colours."""
@@ -262,28 +348,6 @@ class WorkbenchApp(RunActions):
         except (OSError, RecordError, NoHomeError) as error:
             self.say(f"theme {name}, but it cannot be remembered: {error}")
 
-    def choose_preset(self, name: str) -> None:
-        """Put the cursor of the list on a preset."""
-        self.sidebar.presets.cursor_key = name
-
-    def action_view_freeze(self) -> None:
-        """Keep the plots still, or let them move again."""
-        self.frozen = not self.frozen
-        self.say(
-            "view frozen, the run goes on" if self.frozen else "view follows the run"
-        )
-
-    async def action_press_action(self, action_id: str) -> None:
-        """Do what a key of the footer, the palette or the help stands for."""
-        spec = action_of(action_id)
-        nodes: list[Any] = (
-            list(self.focused.ancestors_with_self) if self.focused else []
-        )
-        for node in [*nodes, self.area, self.sidebar, self]:
-            if hasattr(node, f"action_{spec.method}"):
-                await self.run_action(spec.method, default_namespace=node)
-                return
-
     def action_app_help_here(self) -> None:
         """Say what this area shows and which keys it has."""
         # Built only when asked for.
@@ -291,18 +355,61 @@ class WorkbenchApp(RunActions):
 
         sentence = getattr(self.focused, "sentence", "")
         keys = self.options.settings.keys
-        self.push_screen(HelpScreen(self.area.footer_scopes, keys, sentence))
+        self.push_screen(HelpScreen(self.main.area.footer_scopes, keys, sentence))
 
+    async def action_press_action(self, action_id: str) -> None:
+        """Do what a key of the footer, the palette or the help stands for."""
+        spec = action_of(action_id)
+        nodes: list[Any] = (
+            list(self.focused.ancestors_with_self) if self.focused else []
+        )
+        for node in [*nodes, self.main.area, self.main.sidebar, self]:
+            if await self.run_action(spec.action, default_namespace=node):
+                return
 
-def run_app(theme: str | None = None, ascii_only: bool = False) -> int:
-    """Open the app in this terminal; what native libraries print goes to a file."""
-    from workbench.core.locations import data_directory
-    from workbench.ui.native_log import native_output_to
-    from workbench.ui.signals import survives_lost_terminal
+    def get_system_commands(self, screen: Screen[Any]) -> Iterator[SystemCommand]:
+        """Offer what can be done now, the area's own first; presets and fields."""
+        here = (*self.main.area.footer_scopes, Scope.APP)
+        possible = [spec for spec in ACTIONS if self._possible(spec)]
+        for spec in sorted(possible, key=lambda spec: spec.scope not in here):
+            place = "" if spec.scope is Scope.APP else f"{spec.scope.value}: "
+            keys = all_keys(spec, self.options.settings.keys)
+            act = partial(self._act, spec)
+            yield SystemCommand(place + spec.title, f"{spec.tooltip} ({keys})", act)
+        for preset in self.experiment.presets:
+            choose = partial(self.main.choose_preset, preset.name)
+            yield SystemCommand(f"Preset {preset.name}", escape(preset.title), choose)
+        for path, field in draft_fields().items():
+            go = partial(self._show_field, path)
+            yield SystemCommand(f"Field {path}", escape(field.help), go)
+        for theme in sorted(self.available_themes):
+            use = partial(self.use_theme, theme)
+            yield SystemCommand(f"Theme {theme}", "Colours", use)
 
-    options = AppOptions(theme=theme or "", ascii_only=ascii_only, obeys_signals=True)
-    with native_output_to(data_directory() / "app.log"):
-        app = WorkbenchApp(options)
-        with survives_lost_terminal(app.board):
-            app.run()
-    return app.return_code or 0
+    def _possible(self, spec: ActionSpec) -> bool:
+        """Tell whether an action can be done now, if need be in its own area."""
+        draft = self.experiment.draft
+        changes = {"edit.undo": draft.can_undo, "edit.redo": draft.can_redo}
+        if spec.id in changes:
+            return changes[spec.id]
+        if spec.id in self.main.area.useless:
+            return False
+        if spec.id in LIVE:
+            return self.runs.board.active is not None
+        if spec.scope is Scope.RUN:
+            return self.runs.known.viewed_monitor is not None
+        if spec.id in MENDING:
+            return self.main.area.mends and area_of(spec.scope) == self.main.area.name
+        if spec.scope in (Scope.TIMELINE, Scope.CHART):
+            return spec.scope in self.main.area.footer_scopes
+        return spec.scope is Scope.APP or bool(area_of(spec.scope))
+
+    async def _show_field(self, path: str) -> None:
+        await self.show_area("configure")
+        self.main.area.show_field(path)
+
+    async def _act(self, spec: ActionSpec) -> None:
+        area = area_of(spec.scope)
+        if area and area != self.main.area.name:
+            await self.show_area(area)
+        await self.action_press_action(spec.id)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.core.record_files import explained
+from workbench.core.runs.record_files import explained
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from workbench.ui.run_board import RunBoard
+from workbench.ui.controllers.run_board import RunBoard
 
 _PATIENCE_S = 60.0
 """How long a run may take to end; then the app goes, and the run counts as killed."""
@@ -33,10 +33,9 @@ def survives_lost_terminal(board: RunBoard) -> Iterator[None]:
 
 
 def _stop_and_leave(board: RunBoard, number: int) -> None:
-    board.cancel_waiting()
+    board.hold_waiting()
     active = board.active
     if active is not None:
-        active.control.stop.set()
-        active.control.resume()
+        active.stop()
         active.ended.wait(_PATIENCE_S)
     os._exit(128 + number)

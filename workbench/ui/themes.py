@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual.theme import Theme
 
 DARK = Theme(
@@ -62,7 +64,16 @@ RUN_COLOURS: tuple[tuple[int, int, int], ...] = (
     (120, 130, 220),
 )
 """Curves of compared runs; told apart by colour-blind readers too."""
-RUN_MARKERS: tuple[str, ...] = ("●", "▲", "■", "◆", "x", "o")
+RUN_MARKERS: tuple[str, ...] = ("●", "▲", "■", "◆", "+", "%")
+
+
+def with_visible_borders(theme: Theme) -> Theme:
+    """Return a theme of the terminal's own colours whose panels can be told apart.
+
+    Textual draws their borders in the colour of the background.
+    """
+    variables = {**theme.variables, "border-blurred": "ansi_bright_black"}
+    return replace(theme, variables=variables)
 
 
 def next_theme(name: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from contextlib import nullcontext
 
-from workbench.core.garbage import kept_for_good
-from workbench.core.run_context import Backend
+from workbench.core.runs.garbage import kept_for_good
+from workbench.core.runs.run_context import Backend
 
 BACKENDS = {
     "cpu": "workbench.core.backends.cpu",
@@ -18,9 +20,11 @@ BACKENDS = {
 
 def backend_of(api: str) -> Backend:
     """Return the function that executes experiments of an interface."""
-    # Late, because backends load TensorFlow.
-    with kept_for_good():
-        backend: Backend = importlib.import_module(BACKENDS[api]).train
+    name = BACKENDS[api]
+    # What a run leaves must not be kept for good by the next, which loads nothing.
+    with nullcontext() if name in sys.modules else kept_for_good():
+        # Late, because backends load TensorFlow.
+        backend: Backend = importlib.import_module(name).train
     _use_keras_defaults()
     return backend
 

@@ -8,9 +8,9 @@ import keras
 import tensorflow as tf
 
 from ipu_runtime import optimizers
-from ipu_runtime.engine.progress_scalars import add_progress_scalar
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.topology import topology
+from ipu_runtime.engine.programs.progress_scalars import add_progress_scalar
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.topology import topology
 
 v1 = tf.compat.v1
 

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+import errno
 import logging
-import math
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_runtime.config import config_from_fields
-from ipu_runtime.emulated_device import emulated_system
-from ipu_runtime.engine.observer import Progress, observed_by
+from ipu_runtime.engine.session.keeping import kept_by
+from ipu_runtime.engine.session.observer import observed_by
 from ipu_runtime.ipu_run_config import IPURunConfig, RunConfig
-from ipu_runtime.tf_estimator import CheckpointSaverListener
-from workbench.core.checkpoint import Checkpoint, load, save
-from workbench.core.dataset import PreparedPart, load_prepared
-from workbench.core.epoch_order import training_order
-from workbench.core.events import Compiling
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.locations import hardware_file
-from workbench.core.planning import plan_experiment
-from workbench.core.run_context import RunContext
-from workbench.core.run_observer import RunObserver
-from workbench.core.sample_counts import (
+from ipu_runtime.system.emulated_device import emulated_system
+from workbench.core.backends.epoch_watch import EpochWatch
+from workbench.core.data.dataset import PreparedPart, load_prepared
+from workbench.core.data.epoch_order import training_order
+from workbench.core.data.sample_counts import (
     count,
     evaluation_steps_per_execution,
     training_steps_per_execution,
 )
-from workbench.core.topology import topology
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.topology import topology
+from workbench.core.locations import hardware_file
+from workbench.core.runs.events import Compiling
+from workbench.core.runs.record_files import RecordError, explained
+from workbench.core.runs.run_checkpoint import load
+from workbench.core.runs.run_context import RunContext
+from workbench.core.runs.run_observer import RunObserver
 
 MakeEstimator = Callable[[RunConfig], Any]
 v1 = tf.compat.v1
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def train_with_estimator(
@@ -46,7 +48,11 @@ def train_with_estimator(
     context.emit(Compiling(f"building the model; {data.report()}"))
     model_dir = _model_dir(spec, context)
     observer = RunObserver(context)
-    with emulated_system(spec.execution.system, hardware_file()), _quiet_tensorflow():
+    with (
+        emulated_system(spec.execution.system, hardware_file()),
+        _quiet_tensorflow(),
+        _explained_disk(model_dir),
+    ):
         if spec.train.test_only:
             if tf.train.latest_checkpoint(str(model_dir)) is None:
                 raise ValueError(
@@ -74,6 +80,21 @@ def _quiet_tensorflow() -> Iterator[None]:
         logger.setLevel(level)
 
 
+@contextmanager
+def _explained_disk(model_dir: Path) -> Iterator[None]:
+    """Say of a full disk what it is, and give back what a broken checkpoint holds."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        for number in _NO_ROOM:
+            if os.strerror(number) in str(error):
+                for rest in model_dir.glob("*.tempstate*"):
+                    rest.unlink(missing_ok=True)
+                with explained(model_dir):
+                    raise OSError(number, os.strerror(number)) from error
+        raise
+
+
 def _train(
     spec: ExperimentSpec,
     context: RunContext,
@@ -82,29 +103,40 @@ def _train(
     model_dir: Path,
     part: PreparedPart,
 ) -> None:
-    replicas = topology(spec).replicas
-    epoch_steps = count(spec).train.batches // replicas
-    epochs = spec.train.epochs - context.first_epoch + 1
-    if epochs < 1:
+    epoch_steps = count(spec).train.batches // topology(spec).replicas
+    first, last = context.first_epoch, spec.train.epochs
+    if first > last:
         return
-    metrics = _prepare_resume(context, model_dir)
-    config = _run_config(
-        spec, training_steps_per_execution(spec), model_dir, epoch_steps
-    )
-    estimator = make_estimator(config)
-    # The run itself decides what a loss that is not a number does.
-    estimator._stops_at_nan = False
-    watch = _EpochWatch(spec, context, observer, model_dir, epoch_steps, metrics)
+    watch = EpochWatch(spec, context, observer, model_dir, epoch_steps)
+    _prepare_resume(context, watch, model_dir)
     order = training_order(spec)
-    first = context.first_epoch
 
-    def input_fn() -> Any:
-        return _batches(
-            part, spec.data.batch_size, range(first, first + epochs), order.indices
-        )
+    def train(epochs: range, skipped: int, loop: int) -> None:
+        steps = len(epochs) * epoch_steps - skipped
+        saved_every = min(steps, epoch_steps)
+        estimator = make_estimator(_run_config(spec, loop, model_dir, saved_every))
+        # The run itself decides what a loss that is not a number does.
+        estimator.stops_at_nan = False
+        batch_size = spec.data.batch_size
+        samples = skipped * batch_size * topology(spec).replicas
 
-    with observed_by(watch):
-        estimator.train(input_fn, steps=epochs * epoch_steps, saving_listeners=[watch])
+        def indices(epoch: int) -> Any:
+            return order.indices(epoch)[samples if epoch == epochs[0] else 0 :]
+
+        with observed_by(watch), kept_by(watch):
+            estimator.train(
+                lambda: _batches(part, batch_size, epochs, indices),
+                steps=steps,
+                saving_listeners=[watch],
+            )
+
+    if watch.steps_before:
+        # What is left of an epoch is a loop of its own.
+        rest = epoch_steps - watch.steps_before
+        train(range(first, first + 1), watch.steps_before, rest)
+        first += 1
+    if first <= last and not observer.stopped:
+        train(range(first, last + 1), 0, training_steps_per_execution(spec))
 
 
 def _evaluate(
@@ -181,117 +213,28 @@ def _batches(
 
 
 def _model_dir(spec: ExperimentSpec, context: RunContext) -> Path:
+    path = context.directory / "checkpoints" / "model"
     if spec.execution.model_dir:
-        return Path(spec.execution.model_dir).expanduser()
-    return context.directory / "checkpoints" / "model"
+        path = Path(spec.execution.model_dir).expanduser()
+    if not str(path).isprintable():
+        raise RecordError(
+            f"{path}: an estimator's checkpoints need a name in UTF-8; choose another "
+            "directory with execution.model_dir or IPU_WORKBENCH_HOME"
+        )
+    return path
 
 
-def _prepare_resume(
-    context: RunContext, model_dir: Path
-) -> tuple[Mapping[str, Any], ...]:
-    """Let the model directory continue with the last whole epoch."""
+def _prepare_resume(context: RunContext, watch: EpochWatch, model_dir: Path) -> None:
+    """Let the model directory continue with the run's last checkpoint."""
     if context.checkpoint is not None:
         checkpoint = load(context.checkpoint)
         path = model_dir / str(checkpoint.extra["model_checkpoint"])
         if not tf.io.gfile.glob(f"{path}.index"):
             raise ValueError(f"{path} is gone: the run cannot be resumed")
         v1.train.update_checkpoint_state(str(model_dir), str(path))
-        return tuple(checkpoint.metrics)
+        watch.restore(checkpoint)
+        return
     started = model_dir / "model.ckpt-0"
     inside_record = model_dir.is_relative_to(context.directory)
     if inside_record and tf.io.gfile.glob(f"{started}.index"):
         v1.train.update_checkpoint_state(str(model_dir), str(started))
-    return ()
-
-
-@dataclass
-class _Totals:
-    """Sums of an epoch's metrics over its steps."""
-
-    step: int = 0
-    sums: Mapping[str, float] | None = None
-
-
-class _EpochWatch(CheckpointSaverListener):
-    """Watches a training over several epochs: events and records for each of them.
-
-    The estimator reports running means over the whole call; an epoch's own are their
-    difference.
-    """
-
-    def __init__(
-        self,
-        spec: ExperimentSpec,
-        context: RunContext,
-        observer: RunObserver,
-        model_dir: Path,
-        epoch_steps: int,
-        metrics: tuple[Mapping[str, Any], ...],
-    ) -> None:
-        self._context = context
-        self._observer = observer
-        self._model_dir = model_dir
-        self._epoch_steps = epoch_steps
-        self._metrics = list(metrics)
-        self._ipu_step_us = plan_experiment(spec).ipu_step_us
-        self._compile_s = plan_experiment(spec).compile_s
-        self._epoch = context.first_epoch
-        self._before = _Totals(0, {})
-        self._now = _Totals(0, {})
-        self._logs: dict[str, float] = {}
-
-    def compiling(self, program: str) -> None:
-        """Hand on that a program is about to be built."""
-        self._observer.compiling(program)
-
-    def compiled(self, program: str, seconds: float, ipu_compile_s: float) -> None:
-        """Hand on that it is built; the first epoch begins."""
-        del ipu_compile_s
-        self._observer.compiled(program, seconds, self._compile_s)
-        self._observer.epoch_began()
-
-    def should_stop(self) -> bool:
-        """Ask the run."""
-        return self._observer.should_stop()
-
-    def progressed(self, progress: Progress) -> None:
-        """Report a piece as part of its epoch."""
-        step = progress.step
-        self._now = _Totals(step, {k: v * step for k, v in progress.logs.items()})
-        done = step - self._before.step
-        before = self._before.sums or {}
-        self._logs = {
-            name: (total - before.get(name, 0.0)) / done
-            for name, total in (self._now.sums or {}).items()
-        }
-        if any(not math.isfinite(value) for value in self._logs.values()):
-            # Differences of sums cannot recover; the mean so far is all there is.
-            self._logs = dict(progress.logs)
-        self._observer.progressed(
-            replace(
-                progress,
-                epoch=self._epoch,
-                step=done,
-                steps=self._epoch_steps,
-                logs=self._logs,
-                ipu_step_us=self._ipu_step_us,
-            )
-        )
-
-    def after_save(self, session: Any, global_step_value: int) -> bool | None:
-        """End an epoch when its checkpoint is there."""
-        del session
-        done = self._now.step - self._before.step
-        if done != self._epoch_steps:
-            return None
-        self._observer.epoch_ended(self._epoch, self._logs)
-        self._metrics.append({"epoch": self._epoch, **self._logs})
-        extra = {"model_checkpoint": f"model.ckpt-{int(global_step_value)}"}
-        record = Checkpoint(
-            self._epoch, (), (), extra=extra, metrics=tuple(self._metrics)
-        )
-        save(self._context.directory / "checkpoints", record)
-        self._epoch += 1
-        self._before = self._now
-        self._observer.epoch_began()
-        return None

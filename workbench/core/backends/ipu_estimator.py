@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.estimators.tf_estimator import EstimatorSpec, ModeKeys
 from ipu_runtime.ipu_estimator import IPUEstimator
-from ipu_runtime.tf_estimator import EstimatorSpec, ModeKeys
 from workbench.core.backends.estimator_model import (
     classes_of,
     loss_of,
@@ -15,9 +15,9 @@ from workbench.core.backends.estimator_model import (
     predictions_of,
 )
 from workbench.core.backends.estimator_training import train_with_estimator
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.model_builder import build_keras_model
-from workbench.core.run_context import RunContext
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.runs.model_builder import build_keras_model
+from workbench.core.runs.run_context import RunContext
 
 
 def train(spec: ExperimentSpec, context: RunContext) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.estimators.tf_estimator import ModeKeys
+from ipu_runtime.frameworks.keras_calls import takes_training
 from ipu_runtime.ipu_pipeline_estimator import (
     IPUPipelineEstimator,
     IPUPipelineEstimatorSpec,
 )
-from ipu_runtime.ops.pipeline_op import OptimizerFunctionOutput
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
-from ipu_runtime.tf_estimator import ModeKeys
+from ipu_runtime.pipelining.pipeline_op import OptimizerFunctionOutput
 from workbench.core.backends.estimator_model import (
     classes_of,
     loss_of,
@@ -21,9 +22,9 @@ from workbench.core.backends.estimator_model import (
     predictions_of,
 )
 from workbench.core.backends.estimator_training import train_with_estimator
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.model_builder import call_layer, make_layer
-from workbench.core.run_context import RunContext
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.runs.model_builder import call_layer, make_layer
+from workbench.core.runs.run_context import RunContext
 
 
 def train(spec: ExperimentSpec, context: RunContext) -> None:
@@ -44,6 +45,10 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
             pipeline_schedule=PipelineSchedule[spec.pipeline.schedule],
             recomputation_mode=RecomputationMode[spec.pipeline.recomputation],
             offload_activations=spec.pipeline.offload_activations,
+            offload_weight_update_variables=spec.pipeline.offload_weight_update_variables,
+            replicated_optimizer_state_sharding=(
+                spec.pipeline.replicated_optimizer_state_sharding
+            ),
         )
 
     train_with_estimator(
@@ -78,11 +83,7 @@ def _stage_function(
 
 def _call(made: Any, layer: Any, sources: list[Any], training: bool) -> Any:
     def with_mode(*args: Any) -> Any:
-        return (
-            made(*args, training=training)
-            if made._call_has_training_arg
-            else (made(*args))
-        )
+        return made(*args, training=training) if takes_training(made) else (made(*args))
 
     return call_layer(with_mode, layer, sources)
 

@@ -5,25 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_runtime.config import config_from_fields
-from ipu_runtime.emulated_device import emulated_system
-from ipu_runtime.engine.feeds import OrderedFeed
-from ipu_runtime.engine.observer import observed_by
+from ipu_runtime.distributed.popdist_strategy import PopDistStrategy
+from ipu_runtime.engine.feeds.feed import OrderedFeed
+from ipu_runtime.engine.session.observer import observed_by
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras.pipeline_stage import PipelineStage
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
-from workbench.core.dataset import PreparedPart, load_prepared
-from workbench.core.epoch_order import training_order
-from workbench.core.events import Compiling
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.keras_training import train_and_evaluate
-from workbench.core.locations import hardware_file
-from workbench.core.model_builder import build_keras_model, compile_arguments
-from workbench.core.run_context import RunContext
-from workbench.core.run_observer import RunObserver
-from workbench.core.sample_counts import (
+from ipu_runtime.popdist.tensorflow import set_ipu_config
+from ipu_runtime.system.emulated_device import emulated_system
+from workbench.core.data.dataset import PreparedPart, load_prepared
+from workbench.core.data.epoch_order import training_order
+from workbench.core.data.sample_counts import (
     evaluation_steps_per_execution,
     training_steps_per_execution,
 )
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.locations import hardware_file
+from workbench.core.runs.events import Compiling
+from workbench.core.runs.keras_epochs import train_and_evaluate
+from workbench.core.runs.model_builder import (
+    assign_stages,
+    build_keras_model,
+    compile_arguments,
+)
+from workbench.core.runs.run_context import RunContext
+from workbench.core.runs.run_observer import RunObserver
 
 
 def train(spec: ExperimentSpec, context: RunContext) -> None:
@@ -31,11 +37,16 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
     context.emit(Compiling("loading the data"))
     data = load_prepared(spec, lambda text: context.emit(Compiling(text)))
     context.emit(Compiling(f"building the model; {data.report()}"))
-    config_from_fields(spec.ipu).configure_ipu_system()
+    instance = context.instance
+    config = config_from_fields(spec.ipu)
+    if instance.count > 1:
+        set_ipu_config(config, configure_device=False)
+    config.configure_ipu_system()
     observer = RunObserver(context)
+    strategy = PopDistStrategy() if instance.count > 1 else IPUStrategy()
     with (
-        emulated_system(spec.execution.system, hardware_file()),
-        IPUStrategy().scope(),
+        emulated_system(spec.execution.system, hardware_file(), spec.execution.hosts),
+        strategy.scope(),
         observed_by(observer),
     ):
         model = compiled_model(spec)
@@ -44,7 +55,7 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
         order = training_order(spec)
 
         def train_epoch(epoch: int) -> dict[str, float]:
-            training.order = order.indices(epoch)
+            training.order = order.share(epoch, instance.index, instance.count)
             model.steps_per_execution = training_steps_per_execution(spec)
             history = model.fit(
                 training, initial_epoch=epoch - 1, epochs=epoch, verbose=0
@@ -64,9 +75,13 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
 def compiled_model(spec: ExperimentSpec) -> Any:
     """Return the compiled model, with the options of the experiment."""
     pipelined = bool(spec.pipeline.stages)
-    model = build_keras_model(spec, PipelineStage if pipelined else None)
     execution = spec.execution
+    # PopDistStrategy has no such scope.
+    scope = PipelineStage if pipelined and execution.instances == 1 else None
+    model = build_keras_model(spec, scope)
     if pipelined:
+        if scope is None:
+            assign_stages(model, spec)
         model.set_pipelining_options(
             gradient_accumulation_steps_per_replica=execution.gradient_accumulation,
             device_mapping=list(spec.pipeline.device_mapping) or None,
@@ -74,6 +89,10 @@ def compiled_model(spec: ExperimentSpec) -> Any:
             pipeline_schedule=PipelineSchedule[spec.pipeline.schedule],
             recomputation_mode=RecomputationMode[spec.pipeline.recomputation],
             offload_activations=spec.pipeline.offload_activations,
+            offload_weight_update_variables=spec.pipeline.offload_weight_update_variables,
+            replicated_optimizer_state_sharding=(
+                spec.pipeline.replicated_optimizer_state_sharding
+            ),
         )
     else:
         model.set_gradient_accumulation_options(
@@ -90,7 +109,7 @@ def compiled_model(spec: ExperimentSpec) -> Any:
 
 
 def _feed(part: PreparedPart, batch_size: int) -> OrderedFeed:
-    arrays = [part.x, part.y]
+    arrays: tuple[Any, ...] = (part.x, part.y)
     if part.sample_weight is not None:
-        arrays.append(part.sample_weight)
-    return OrderedFeed(tuple(arrays), batch_size)
+        arrays += (part.sample_weight,)
+    return OrderedFeed(arrays, batch_size)

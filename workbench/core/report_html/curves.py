@@ -6,12 +6,12 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.line_chart import PlottedLine, line_chart
 from ipu_runtime.reports.markup import Html, section, table, tag
 from ipu_runtime.reports.page import figure
-from workbench.core.describe import METRIC_WORDS, describe
-from workbench.core.experiment_spec import ExperimentSpec, Figure
-from workbench.core.quantities import microseconds
-from workbench.core.run_store import StoredRun
-from workbench.core.series import Curve, RunSeries
-from workbench.core.thinning import thin
+from ipu_runtime.reports.quantities import four_decimals, microseconds
+from workbench.core.charts.thinning import thin
+from workbench.core.experiment.experiment_spec import ExperimentSpec, Figure
+from workbench.core.runs.describe import METRIC_WORDS, describe
+from workbench.core.runs.run_store import StoredRun
+from workbench.core.runs.series import Curve, RunSeries
 
 _MOST_POINTS = 800
 _UNKNOWN = "-"
@@ -19,9 +19,16 @@ _CHARTS = (("loss", 0), ("accuracy", 2), ("host_step_ms", 4))
 
 
 def curves_part(run: StoredRun) -> Html:
-    """Return the run's curves, each with the sentence that reads it."""
-    series = run.series()
-    parts = []
+    """Return the run's curves under a heading."""
+    parts = charts(run.series())
+    if not parts:
+        parts = [tag("p", "The run ended before its first step.", class_="faint")]
+    return section("Curves", *parts)
+
+
+def charts(series: RunSeries) -> list[Html]:
+    """Return curves, each with the sentence that reads it."""
+    parts: list[Html] = []
     for metric, colour in _CHARTS:
         fine, coarse = series.curve(metric), series.epochs.get(metric, Curve())
         if not fine.ys:
@@ -33,14 +40,12 @@ def curves_part(run: StoredRun) -> Html:
             title = f"{words.title} of the epoch"
             points = _points(coarse)
             lines.append(PlottedLine(title, points, colour, dots=True, joined=False))
-        drawing = line_chart(lines, "epoch", name, zero=metric == "host_step_ms")
+        drawing = line_chart(lines, fine.unit, name, zero=metric == "host_step_ms")
         parts += [
             tag("h3", _sentence_case(name)),
             figure(describe(metric, fine), drawing),
         ]
-    if not parts:
-        parts = [tag("p", "The run ended before its first step.", class_="faint")]
-    return section("Curves", *parts)
+    return parts
 
 
 def figures_part(
@@ -83,19 +88,15 @@ def _figure_row(item: Figure, series: RunSeries, modelled: str) -> tuple[str, ..
     step_ms = here("host_step_ms")
     return (
         str(item.epoch),
-        _number(item.loss),
-        _number(here("loss")),
-        _number(item.accuracy),
-        _number(here("accuracy")),
+        four_decimals(item.loss, _UNKNOWN),
+        four_decimals(here("loss"), _UNKNOWN),
+        four_decimals(item.accuracy, _UNKNOWN),
+        four_decimals(here("accuracy"), _UNKNOWN),
         microseconds(item.step_us) if item.step_us is not None else _UNKNOWN,
         modelled,
         microseconds(step_ms * 1e3) if step_ms is not None else _UNKNOWN,
         f"{item.seconds:g} s" if item.seconds is not None else _UNKNOWN,
     )
-
-
-def _number(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.4f}"
 
 
 def _points(curve: Curve) -> tuple[tuple[float, float], ...]:

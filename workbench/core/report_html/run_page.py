@@ -6,24 +6,25 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
 from ipu_runtime.reports.page import page, tiles
 from ipu_runtime.reports.plan_parts import plan_parts
-from workbench.core.compare import outcome_of
-from workbench.core.event_json import plain
-from workbench.core.events import RunStatus
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.field_differences import changed_fields, flatten
-from workbench.core.planning import plan_experiment
-from workbench.core.preset_store import PresetError, load_preset
-from workbench.core.quantities import duration, microseconds
+from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
+from workbench.core.comparing.compare import outcome_of
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.field_differences import changed_fields, flatten
+from workbench.core.experiment.preset_store import PresetError, load_preset
+from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.experiment.validation import validate
+from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.report_html.curves import curves_part, figures_part
-from workbench.core.run_store import StoredRun
-from workbench.core.tables import spec_to_tables
-from workbench.core.validation import validate
+from workbench.core.report_html.script_page import script_page
+from workbench.core.runs.events import RunStatus
+from workbench.core.runs.run_store import StoredRun
 
-_FOOTER = (
+FOOTER = (
     "Measured figures were taken on the machine that ran this. Modelled figures come "
     "from arithmetic about the device and were not measured on one. Made by "
     "ipu-workbench; this page needs no network."
@@ -32,6 +33,8 @@ _FOOTER = (
 
 def report_page(run: StoredRun) -> str:
     """Return a run as the text of an HTML file."""
+    if run.script:
+        return script_page(run, FOOTER)
     spec, _ = validate(run.tables)
     plan = plan_experiment(spec) if spec else None
     experiment = run.tables.get("experiment", {})
@@ -46,7 +49,7 @@ def report_page(run: StoredRun) -> str:
         *_plan_or_reason(spec, plan),
         _configuration(run),
     ]
-    return page(f"{title}: run {run.run_id}", parts, _FOOTER)
+    return page(f"{title}: run {run.run_id}", parts, FOOTER)
 
 
 def _subtitle(run: StoredRun) -> str:
@@ -76,7 +79,7 @@ def _numbers(run: StoredRun, plan: Plan | None) -> Html:
         ("test_accuracy", "test accuracy"),
     ):
         if key in known:
-            shown.append((name, f"{known[key]:.4f}"))
+            shown.append((name, four_decimals(known[key])))
     if "host_step_ms" in known:
         shown.append(("step, measured here", microseconds(known["host_step_ms"] * 1e3)))
     if plan and plan.step:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ipu_runtime.plan.problem import Severity
-from ipu_runtime.plan.validation import check_request
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.planning import plan_request
+from ipu_runtime.plan.rules.request_checks import check_request
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.planning.experiment_plan import plan_request
 from workbench.core.script_export.estimator_script import estimator_script
 from workbench.core.script_export.keras_script import keras_script
-from workbench.core.script_export.parts import ScriptError
+from workbench.core.script_export.script_error import ScriptError
 
 __all__ = ["ScriptError", "export_script"]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.topology import topology
 from workbench.core.script_export.layer_code import is_chain
 from workbench.core.script_export.model_functions import pipelined_model, plain_model
+from workbench.core.script_export.own_data import data_imports
 from workbench.core.script_export.parts import (
+    TRIM,
     Flag,
-    ScriptError,
     classes,
     config_function,
     constants,
@@ -20,7 +22,7 @@ from workbench.core.script_export.parts import (
     switch_lines,
 )
 from workbench.core.script_export.python_text import call
-from workbench.core.topology import topology
+from workbench.core.script_export.script_error import ScriptError
 
 _IMPORTS = (
     "import argparse",
@@ -32,19 +34,11 @@ _IMPORTS = (
 )
 
 _PREPARE = """\
-def make_divisible(number, divisor):
-    return number - number % divisor
-
-
 def prepare_data(args):
-    (x_train, y_train), (x_test, y_test) = load_data()
-    divisor = {train_divisor}
-    length = make_divisible(len(x_train), divisor)
-    x_train, y_train = x_train[:length], y_train[:length]
-    divisor = {test_divisor}
-    length = make_divisible(len(x_test), divisor)
-    x_test, y_test = x_test[:length], y_test[:length]
-    return (x_train, y_train), (x_test, y_test)"""
+    train, test = load_data()
+    samples = args.batch_size * NUM_REPLICAS
+    train = trim(train, {update})
+    return train, trim(test, {filled})"""
 
 _INPUT = """\
 def make_dataset(data, order, batch_size):
@@ -98,6 +92,7 @@ def estimator_script(spec: ExperimentSpec) -> str:
     blocks = [
         _flags(spec),
         load_function(spec),
+        TRIM,
         _prepare(spec),
         order_function(spec),
         _INPUT,
@@ -107,7 +102,8 @@ def estimator_script(spec: ExperimentSpec) -> str:
         _main(spec),
         'if __name__ == "__main__":\n    main()',
     ]
-    start = f"{head(spec, _IMPORTS)}\n\n{_constants(spec)}"
+    imports = [*sorted([_IMPORTS[0], *data_imports(spec)]), *_IMPORTS[1:]]
+    start = f"{head(spec, imports)}\n\n{_constants(spec)}"
     return f"{start}\n\n\n" + "\n\n\n".join(blocks) + "\n"
 
 
@@ -148,13 +144,11 @@ def _flags(spec: ExperimentSpec) -> str:
 
 
 def _prepare(spec: ExperimentSpec) -> str:
-    whole = "args.batch_size * NUM_REPLICAS"
+    update = "samples * args.gradient_accumulation_count"
     if spec.data.preparation == "repeat":
-        train = "args.batch_size"
-    else:
-        train = f"{whole} * args.gradient_accumulation_count"
-    test = f"{whole} * NUM_STAGES" if spec.pipeline.stages else whole
-    return _PREPARE.format(train_divisor=train, test_divisor=test)
+        update = "args.batch_size"
+    filled = "samples * NUM_STAGES" if spec.pipeline.stages else "samples"
+    return _PREPARE.format(update=update, filled=filled)
 
 
 def _make_estimator(pipelined: bool) -> str:
@@ -172,14 +166,14 @@ def _make_estimator(pipelined: bool) -> str:
     )
     return (
         "def make_estimator(args, iterations_per_loop, model_dir):\n"
-        "    ipu_run_config = ipu.ipu_run_config.IPURunConfig(\n"
+        "    loop = ipu.ipu_run_config.IPURunConfig(\n"
         "        iterations_per_loop=iterations_per_loop,\n"
         "        ipu_options=make_config(),\n"
         "        num_replicas=NUM_REPLICAS,\n"
         f"{shards}"
         "    )\n"
         "    config = ipu.ipu_run_config.RunConfig(\n"
-        "        ipu_run_config=ipu_run_config,\n"
+        "        ipu_run_config=loop,\n"
         "        model_dir=model_dir,\n"
         "        tf_random_seed=SEED,\n"
         "    )\n"

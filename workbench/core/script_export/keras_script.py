@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.script_export.keras_data import (
-    MAKE_DIVISIBLE,
-    prepare_function,
-    train_function,
-)
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.topology import topology
 from workbench.core.script_export.layer_code import (
     functional_lines,
     is_chain,
     sequential_lines,
 )
+from workbench.core.script_export.model_source import (
+    check_source,
+    source_functions,
+)
+from workbench.core.script_export.own_data import data_imports
 from workbench.core.script_export.parts import (
     Flag,
-    ScriptError,
     classes,
     config_function,
     constants,
@@ -28,11 +28,21 @@ from workbench.core.script_export.parts import (
     load_function,
     optimizer_code,
     order_function,
+    pipeline_arguments,
     stage_count,
     switch_lines,
 )
+from workbench.core.script_export.poprun_parts import IMPORTS as POPDIST
+from workbench.core.script_export.poprun_parts import (
+    SHARE,
+    STRATEGY_IMPORT,
+    count_function,
+    shared_out,
+)
 from workbench.core.script_export.python_text import call, literal
-from workbench.core.topology import topology
+from workbench.core.script_export.script_error import ScriptError
+from workbench.core.script_export.source_data import for_outputs, sample_count
+from workbench.core.script_export.training_data import prepare_functions, train_function
 
 _IMPORTS = (
     "import argparse",
@@ -67,17 +77,22 @@ def set_seeds():
 
 def keras_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
     """Return the script of an experiment that trains with Keras."""
-    if sequential and not is_chain(spec.model.layers):
-        raise ScriptError("model.layers: only a chain of layers can be Sequential")
+    if spec.model.source:
+        check_source(spec, sequential=sequential)
+    else:
+        # PopDistStrategy has no scope that makes a layer part of a stage.
+        sequential = sequential or bool(shared_out(spec) and spec.pipeline.stages)
+        if sequential and not is_chain(spec.model.layers):
+            raise ScriptError("model.layers: only a chain of layers can be Sequential")
     blocks = [
-        head(spec, _IMPORTS),
+        head(spec, _imports(spec)),
         _constants(spec),
         _flags(spec),
-        _REPLICAS if spec.pipeline.stages else _REPLICAS_WITHOUT_PIPELINE,
-        MAKE_DIVISIBLE,
+        _count_functions(spec),
         load_function(spec),
-        prepare_function(spec),
+        *prepare_functions(spec),
         order_function(spec),
+        SHARE if shared_out(spec) else "",
         *_model_functions(spec, sequential=sequential),
         config_function(spec, "configure_ipus", "config.configure_ipu_system()"),
         _SEED,
@@ -91,12 +106,30 @@ def keras_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
     return f"{first}\n\n{constant}\n\n\n" + "\n\n\n".join(rest) + "\n"
 
 
+def _imports(spec: ExperimentSpec) -> list[str]:
+    code = spec.model.source and spec.model.model_source.is_code
+    needed = {*_IMPORTS[:2], *data_imports(spec), *(["import sys"] if code else [])}
+    if not shared_out(spec):
+        return [*sorted(needed), *_IMPORTS[2:]]
+    others = [_IMPORTS[3], *POPDIST, *_IMPORTS[4:], STRATEGY_IMPORT]
+    return [*sorted(needed), "", *others]
+
+
+def _count_functions(spec: ExperimentSpec) -> str:
+    if shared_out(spec):
+        return count_function(spec)
+    return _REPLICAS if spec.pipeline.stages else _REPLICAS_WITHOUT_PIPELINE
+
+
 def _constants(spec: ExperimentSpec) -> str:
     values: dict[str, object] = {
         "NUM_CLASSES": classes(spec),
         "NUM_IPUS": ipu_count(spec),
         "SEED": spec.experiment.seed,
     }
+    made_up = spec.model.source and spec.data.dataset == "synthetic"
+    if made_up or spec.data.read is not None:
+        del values["NUM_CLASSES"]
     if spec.pipeline.stages:
         values["NUM_STAGES"] = stage_count(spec)
         values["IPUS_PER_REPLICA"] = topology(spec).ipus_per_replica
@@ -129,13 +162,15 @@ def _flags(spec: ExperimentSpec) -> str:
 
 
 def _model_functions(spec: ExperimentSpec, *, sequential: bool) -> list[str]:
+    if spec.model.source:
+        return source_functions(spec)
     layers = layers_of(spec)
     if sequential:
         return ["\n".join(["def build_model():", *sequential_lines(layers)])]
-    functions = ["\n".join(["def model_fn():", *functional_lines(layers)])]
+    functions = ["\n".join(["def build_model():", *functional_lines(layers)])]
     if spec.pipeline.stages:
         lines = functional_lines(layers, spec.pipeline.stages)
-        functions.append("\n".join(["def model_fn_pipelined():", *lines]))
+        functions.append("\n".join(["def build_pipeline():", *lines]))
     return functions
 
 
@@ -159,24 +194,17 @@ def _options_function(spec: ExperimentSpec, *, sequential: bool) -> str:
         )
     if not pipeline.stages:
         return "\n".join([*lines, *accumulate])
-    ops = "ipu.ops.pipelining_ops"
     arguments = [
         count,
         f"gradient_accumulation_reduction_method={reduction}",
-        f"pipeline_schedule={ops}.PipelineSchedule.{pipeline.schedule}",
+        *pipeline_arguments(pipeline),
     ]
-    if pipeline.device_mapping:
-        mapping = ", ".join(str(ipu) for ipu in pipeline.device_mapping)
-        arguments.append(f"device_mapping=[{mapping}]")
-    if pipeline.recomputation != "Auto":
-        mode = f"{ops}.RecomputationMode.{pipeline.recomputation}"
-        arguments.append(f"recomputation_mode={mode}")
-    if pipeline.offload_activations:
-        arguments.append("offload_activations=True")
     assign = []
     if sequential:
         stages = ", ".join(str(stage) for stage in pipeline.stages)
         assign = [f"        model.set_pipeline_stage_assignment([{stages}])"]
+    elif spec.model.source:
+        assign = ["        assign_stages(model)"]
     return "\n".join(
         [
             *lines,
@@ -197,25 +225,24 @@ def _compile_function(spec: ExperimentSpec) -> str:
         def compile_model(model, args, steps_per_execution):
             model.compile(
                 optimizer={optimizer_code(spec, "args.learning_rate")},
-                loss={literal(spec.train.loss)},
-                {metrics}=["accuracy"],
+                loss={for_outputs(spec, literal(spec.train.loss))},
+                {metrics}={for_outputs(spec, '["accuracy"]')},
                 steps_per_execution=steps_per_execution,
             )""")
 
 
 def _main(spec: ExperimentSpec, *, sequential: bool) -> str:
-    if sequential:
-        model = "build_model()"
-    elif spec.pipeline.stages:
-        model = "keras.Model(*(model_fn_pipelined if args.pipelining else model_fn)())"
-    else:
-        model = "keras.Model(*model_fn())"
+    model = "build_model()"
+    strategy = "ipu.ipu_strategy.IPUStrategy()"
+    strategy = "PopDistStrategy()" if shared_out(spec) else strategy
+    if spec.pipeline.stages and not sequential and not spec.model.source:
+        model = f"build_pipeline() if args.pipelining else {model}"
     steps = spec.execution.steps_per_execution
     whole = steps == "epoch"
     per_epoch = (
         "STEPS_PER_EPOCH"
         if spec.train.steps_per_epoch
-        else "len(train_data[0]) // args.batch_size"
+        else f"{sample_count(spec, 'train_data')} // args.batch_size"
     )
     test_data = "test_data" if spec.train.evaluate else "_"
     lines = [
@@ -223,8 +250,9 @@ def _main(spec: ExperimentSpec, *, sequential: bool) -> str:
         "    args = parse_arguments()",
         f"    train_data, {test_data} = prepare_data(args)",
         "    if args.use_ipu:",
+        *(["        popdist.init()"] if shared_out(spec) else []),
         "        configure_ipus()",
-        "        strategy = ipu.ipu_strategy.IPUStrategy()",
+        f"        strategy = {strategy}",
         "    else:",
         "        strategy = tf.distribute.get_strategy()",
         "",
@@ -239,16 +267,15 @@ def _main(spec: ExperimentSpec, *, sequential: bool) -> str:
     lines += [
         f"        compile_model(model, args, {'steps' if whole else steps})",
         "        model.summary()",
-        "",
-        '        print("\\nTraining")',
         "        losses = train(model, train_data, args)",
     ]
     if spec.train.evaluate:
-        lines += ["", '        print("\\nEvaluation")']
+        lines += ["", '        print("\\nOn the test data:")']
         if steps != 1:
+            batches = f"{sample_count(spec, 'test_data')} // samples"
             lines += [
                 "        samples = args.batch_size * count_replicas(args)",
-                "        compile_model(model, args, len(test_data[0]) // samples)",
+                f"        compile_model(model, args, {batches})",
             ]
         arguments = ["*test_data", "batch_size=args.batch_size"]
         if spec.data.preparation == "pad":

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ipu_runtime.plan.model_spec import LayerSpec
+from ipu_runtime.plan.model.model_spec import LayerSpec
 from workbench.core.script_export.python_text import call, keywords, literal
 
 _POSITIONAL = {
@@ -60,8 +60,8 @@ def functional_lines(
         index_of_stage += 1
         lines += statement
     outputs = _outputs(layers)
-    lines += ["", f"    return {_several(inputs, names)}, {_several(outputs, names)}"]
-    return lines
+    ends = [_several(inputs, names), _several(outputs, names)]
+    return [*lines, "", *call("keras.Model", ends, indent=4, before="return ")]
 
 
 def stage_lines(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from workbench.core.experiment_spec import ExperimentSpec
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.topology import topology
 from workbench.core.script_export.layer_code import functional_lines, stage_lines
-from workbench.core.script_export.parts import ScriptError, layers_of, stage_count
+from workbench.core.script_export.parts import (
+    layers_of,
+    pipeline_arguments,
+    stage_count,
+)
 from workbench.core.script_export.python_text import call, literal
-from workbench.core.topology import topology
+from workbench.core.script_export.script_error import ScriptError
 
 _MODEL_FN = """\
 def model_fn(features, labels, mode, params):
@@ -55,9 +60,7 @@ def _loss_code(spec: ExperimentSpec) -> str:
 
 def plain_model(spec: ExperimentSpec) -> list[str]:
     """Return the functions of an IPUEstimator's model."""
-    *lines, last = functional_lines(layers_of(spec))
-    outputs = last.strip().removeprefix("return ")
-    build = ["def build_model():", *lines, f"    return keras.Model({outputs})"]
+    build = ["def build_model():", *functional_lines(layers_of(spec))]
     model_fn = _MODEL_FN.format(
         loss=_loss_code(spec), optimizer="\n".join(_optimizer_lines(spec, 8))
     )
@@ -84,35 +87,25 @@ def pipelined_model(spec: ExperimentSpec) -> list[str]:
         "            return loss",
         "        return loss, tf.argmax(x, axis=-1, output_type=tf.int32), labels",
         "",
-        "    def optimizer_function(loss):",
+        "    def update(loss):",
         *_optimizer_lines(spec, 8),
         "        return ipu.pipelining_ops.OptimizerFunctionOutput(optimizer, loss)",
         "",
-        "    def eval_metrics_fn(loss, predictions, labels):",
-        "        accuracy = tf.compat.v1.metrics.accuracy(labels, predictions)",
+        "    def score(loss, guesses, labels):",
+        "        accuracy = tf.compat.v1.metrics.accuracy(labels, guesses)",
         '        return {"loss": loss, "accuracy": accuracy}',
         "",
     ]
     names = ", ".join(f"stage_{stage}" for stage in range(stages))
-    pipeline = spec.pipeline
-    ops = "ipu.pipelining_ops"
-    reduction = literal(spec.execution.accumulation_reduction)
     arguments = [
         "mode",
         f"computational_stages=[{names}]",
         "gradient_accumulation_count=count",
-        "eval_metrics_fn=eval_metrics_fn",
-        "optimizer_function=optimizer_function if training else None",
-        f"pipeline_schedule={ops}.PipelineSchedule.{pipeline.schedule}",
-        f"reduction_method={reduction}",
+        "eval_metrics_fn=score",
+        "optimizer_function=update if training else None",
+        f"reduction_method={literal(spec.execution.accumulation_reduction)}",
+        *pipeline_arguments(spec.pipeline),
     ]
-    if pipeline.device_mapping:
-        arguments.append(f"device_mapping={list(pipeline.device_mapping)}")
-    if pipeline.recomputation != "Auto":
-        mode = f"{ops}.RecomputationMode.{pipeline.recomputation}"
-        arguments.append(f"recomputation_mode={mode}")
-    if pipeline.offload_activations:
-        arguments.append("offload_activations=True")
     lines += [
         '    count = params["gradient_accumulation_count"] if training else NUM_STAGES',
         *call(

@@ -6,16 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import dedent, wrap
 
-from ipu_runtime.plan.config_enums import ENUM_OF_FIELD
-from ipu_runtime.plan.model_spec import LayerSpec
-from workbench.core.dataset_facts import NAMED
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.resolved_model import resolved
-from workbench.core.sample_counts import count
+from ipu_runtime.plan.config.config_enums import ENUM_OF_FIELD
+from ipu_runtime.plan.model.model_spec import LayerSpec
+from workbench.core.data.dataset_facts import NAMED, data_facts, takes_bytes
+from workbench.core.data.sample_counts import count
+from workbench.core.experiment.experiment_spec import ExperimentSpec, Pipeline
+from workbench.core.experiment.resolved_model import resolved
+from workbench.core.experiment.topology import topology
+from workbench.core.script_export.own_data import given_function, read_lines
+from workbench.core.script_export.poprun_parts import command, select_lines, shared_out
 from workbench.core.script_export.python_text import WIDTH, call, literal
-from workbench.core.topology import topology
+from workbench.core.script_export.script_error import ScriptError
+from workbench.core.script_export.source_data import synthetic_function
 
 _RUN_WITH = "ipu-workbench exec"
+
+TRIM = """\
+def trim(arrays, multiple):
+    kept = len(arrays[0]) // multiple * multiple
+    return tuple(values[:kept] for values in arrays)"""
+"""A function of the script that leaves out what follows the last whole batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,11 @@ def head(spec: ExperimentSpec, imports: Sequence[str]) -> str:
         f"Exported by ipu-workbench from {origin}. It needs Graphcore's TensorFlow 2 "
         f"and IPUs; without them, run it with: {_RUN_WITH} SCRIPT"
     )
-    docstring = "\n".join(['"""' + f"{title}.", "", *wrap(text, WIDTH), '"""'])
+    lines = [*wrap(text, WIDTH)]
+    if shared_out(spec):
+        lines += ["", "Several processes train together when it is started with:"]
+        lines += [f"    {command(spec)}"]
+    docstring = "\n".join(['"""' + f"{title}.", "", *lines, '"""'])
     return "\n".join([docstring, "", *imports])
 
 
@@ -94,33 +108,46 @@ def switch_lines(name: str, default: bool, text: str) -> list[str]:
 def load_function(spec: ExperimentSpec) -> str:
     """Return `load_data`, which gives the samples as the model takes them."""
     data = spec.data
+    if data.dataset == "synthetic" and spec.model.read is not None:
+        return synthetic_function(spec, spec.model.read)
     if data.dataset == "synthetic":
         return _synthetic_function(spec)
+    facts = data_facts(data)
+    if facts.inputs:
+        return given_function(spec, facts)
     shape = literal(input_shape(spec))[1:-1].rstrip(",")
-    lines = ["def load_data():", *_source_lines(data.dataset)]
-    for part, limit in (("train", data.train_samples), ("test", data.test_samples)):
-        x, y = f"x_{part}", f"y_{part}"
-        if limit:
-            lines.append(f"    {x}, {y} = {x}[:{limit}], {y}[:{limit}]")
-        lines += [
-            f'    {x} = {x}.astype("float32") / 255',
-            f"    {x} = {x}.reshape((-1, {shape}))",
-            f"    {y} = {_labels_code(spec, f'{y}.reshape(-1)')}",
+    reader, read = "", _keras_lines(data.dataset)
+    if data.dataset not in NAMED:
+        reader, read = read_lines(spec, facts, input_shape(spec))
+    floats, scale = literal("float32"), " / 255" if facts.pixels else ""
+    samples = f"{floats}){scale}"
+    if facts.pixels and takes_bytes(spec):
+        samples = f"{literal('uint8')})"
+    labels = _labels_code(spec, "y[:count].reshape(-1)")
+    if facts.label_shape is not None:
+        ends = ", ".join(map(str, output_shape(spec)))
+        labels = f"y[:count].reshape((-1, {ends})).astype({floats})"
+    train, test = (
+        f"as_samples(*{part}, {limit})" if limit else f"as_samples(*{part})"
+        for part, limit in (("train", data.train_samples), ("test", data.test_samples))
+    )
+    return reader + "\n".join(
+        [
+            "def as_samples(x, y, count=None):",
+            f"    x = x[:count].reshape((-1, {shape})).astype({samples}",
+            f"    return x, {labels}",
+            "",
+            "",
+            "def load_data():",
+            *read,
+            f"    return {train}, {test}",
         ]
-    lines.append("    return (x_train, y_train), (x_test, y_test)")
-    return "\n".join(lines)
+    )
 
 
-def _source_lines(dataset: str) -> list[str]:
-    if dataset in NAMED:
-        module = dataset.removesuffix("-full")
-        arrays = "(x_train, y_train), (x_test, y_test)"
-        return [f"    {arrays} = keras.datasets.{module}.load_data()"]
-    return [
-        f"    with np.load({literal(dataset)}) as arrays:",
-        '        x_train, y_train = arrays["x_train"], arrays["y_train"]',
-        '        x_test, y_test = arrays["x_test"], arrays["y_test"]',
-    ]
+def _keras_lines(dataset: str) -> list[str]:
+    module = dataset.removesuffix("-full")
+    return [f"    train, test = keras.datasets.{module}.load_data()"]
 
 
 def _labels_code(spec: ExperimentSpec, labels: str) -> str:
@@ -164,10 +191,6 @@ def _synthetic_function(spec: ExperimentSpec) -> str:
             return make_samples(0, train), make_samples(1, test)""")
 
 
-class ScriptError(Exception):
-    """The experiment cannot be written as a script; the text says why."""
-
-
 def order_function(spec: ExperimentSpec) -> str:
     """Return `epoch_indices`: which samples an epoch takes, in which order."""
     one_pass = (
@@ -189,20 +212,31 @@ def order_function(spec: ExperimentSpec) -> str:
             return stream[first % samples :][:per_epoch]""")
 
 
+_SELECT = ["    config.auto_select_ipus = NUM_IPUS"]
+
+
 def config_function(spec: ExperimentSpec, name: str, last_line: str) -> str:
     """Return a function that makes the IPUConfig, every field of the experiment set."""
     lines = [
         f"def {name}():",
         "    config = ipu.config.IPUConfig()",
-        "    config.auto_select_ipus = NUM_IPUS",
+        *(select_lines(spec) if shared_out(spec) else _SELECT),
     ]
     for path, value in spec.ipu.items():
         if path == "auto_select_ipus":
             continue
         enum = ENUM_OF_FIELD.get(path)
         shown = f"ipu.config.{enum.__name__}.{value}" if enum else _plain(value)
-        lines.append(f"    config.{path} = {shown}")
+        lines += _set_lines(f"    config.{path} = ", value, shown)
     return "\n".join([*lines, f"    {last_line}"])
+
+
+def _set_lines(before: str, value: object, shown: str) -> list[str]:
+    """Return an assignment, a table that is too wide with a line for each entry."""
+    if len(before) + len(shown) <= WIDTH or not isinstance(value, dict):
+        return [before + shown]
+    rows = [f"        {_plain(key)}: {_plain(item)}," for key, item in value.items()]
+    return [before + "{", *rows, "    }"]
 
 
 def _plain(value: object) -> str:
@@ -212,12 +246,18 @@ def _plain(value: object) -> str:
     return literal(value)
 
 
-def classes(spec: ExperimentSpec) -> int:
-    """Return the width of the model's output."""
+def output_shape(spec: ExperimentSpec) -> tuple[int, ...]:
+    """Return the shape of the model's output for one sample."""
     model, _ = resolved(spec.model)
     assert model is not None
-    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
-    return output.output_shape[-1] if output.output_shape else 1
+    ends = (layer for layer in model.layers if layer.name == model.outputs[0])
+    return next(ends).output_shape
+
+
+def classes(spec: ExperimentSpec) -> int:
+    """Return the width of the model's output."""
+    shape = output_shape(spec)
+    return shape[-1] if shape else 1
 
 
 def input_shape(spec: ExperimentSpec) -> tuple[int, ...]:
@@ -260,3 +300,21 @@ def optimizer_code(spec: ExperimentSpec, rate: str) -> str:
         "rmsprop": f"keras.optimizers.RMSprop({rate})",
         "adam": f"keras.optimizers.Adam({rate})",
     }[spec.train.optimizer]
+
+
+def pipeline_arguments(pipeline: Pipeline) -> list[str]:
+    """Return the arguments that say how a pipeline runs."""
+    ops = "ipu.ops.pipelining_ops"
+    arguments = [f"pipeline_schedule={ops}.PipelineSchedule.{pipeline.schedule}"]
+    if pipeline.device_mapping:
+        arguments.append(f"device_mapping={list(pipeline.device_mapping)}")
+    if pipeline.recomputation != "Auto":
+        mode = f"{ops}.RecomputationMode.{pipeline.recomputation}"
+        arguments.append(f"recomputation_mode={mode}")
+    placed = (
+        "offload_activations",
+        "offload_weight_update_variables",
+        "replicated_optimizer_state_sharding",
+    )
+    arguments += [f"{name}=True" for name in placed if getattr(pipeline, name)]
+    return arguments

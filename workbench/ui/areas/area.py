@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+import os
+from pathlib import Path
+from typing import ClassVar
 
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widget import Widget
 
-from workbench.core.draft import Draft
+from ipu_runtime.system.file_replacing import replace_file
+from workbench.core.editing.draft import Draft
 from workbench.ui.actions import Scope
-from workbench.ui.messages import ExperimentChanged, Said
-
-if TYPE_CHECKING:
-    from workbench.ui.app import WorkbenchApp
+from workbench.ui.controllers.experiment import ExperimentController
+from workbench.ui.controllers.runs import RunController
+from workbench.ui.screens.question import AskText, Confirm
 
 
 class Area(Vertical):
@@ -21,28 +24,49 @@ class Area(Vertical):
     DEFAULT_CSS = "Area { height: 1fr; }"
     SCOPE: ClassVar[Scope]
 
-    @property
-    def workbench(self) -> WorkbenchApp:
-        """The app, with its own type."""
-        return cast("WorkbenchApp", self.app)
+    class Changed(Message):
+        """A value of the current experiment is another one now."""
+
+    class Said(Message):
+        """Something to confirm in the status bar."""
+
+        def __init__(self, text: str, bad: bool) -> None:
+            super().__init__()
+            self.text, self.bad = text, bad
+
+    def __init__(
+        self, experiment: ExperimentController, runs: RunController, *, name: str
+    ) -> None:
+        super().__init__(name=name, id=f"area-{name}")
+        self.experiment, self.runs = experiment, runs
 
     @property
     def draft(self) -> Draft:
         """The experiment that is on the screen."""
-        return self.workbench.draft
+        return self.experiment.draft
 
     @property
     def footer_scopes(self) -> tuple[Scope, ...]:
         """Whose keys the footer shows."""
         return (self.SCOPE,)
 
+    @property
+    def mends(self) -> bool:
+        """Whether `f` has something to set that would mend the experiment."""
+        return False
+
+    @property
+    def useless(self) -> tuple[str, ...]:
+        """Actions of the area that what it shows has no use for."""
+        return ()
+
     def say(self, text: str, bad: bool = False) -> None:
         """Confirm something in the status bar."""
-        self.post_message(Said(text, bad))
+        self.post_message(self.Said(text, bad))
 
     def changed(self) -> None:
         """Tell everybody that the experiment is another one now."""
-        self.post_message(ExperimentChanged())
+        self.post_message(self.Changed())
 
     def refresh_area(self) -> None:
         """Show the present state; called when it changes and when it is shown."""
@@ -50,6 +74,26 @@ class Area(Vertical):
     def refresh_run(self) -> None:
         """Show what a run has sent since; called a few times a second."""
 
+    def show_field(self, path: str) -> None:
+        """Put the cursor on a field, in the area that has fields."""
+
     def focus_target(self) -> Widget | None:
         """Return what gets the focus when the area is shown."""
         return None
+
+    async def save_text(self, proposal: str, text: str) -> None:
+        """Ask for a file, write the text, and say where it is."""
+        name = await self.app.push_screen_wait(AskText("Save to file", proposal))
+        if not name:
+            return
+        path = Path(os.path.expanduser(name))
+        if path.exists() and not await self.app.push_screen_wait(
+            Confirm(f"{path} exists. Replace it?", "replace it", "keep it")
+        ):
+            return
+        try:
+            replace_file(path, text)
+        except OSError as error:
+            self.say(f"cannot write {path}: {error.strerror}", bad=True)
+            return
+        self.say(f"wrote {path}")

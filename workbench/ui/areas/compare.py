@@ -1,28 +1,40 @@
-"""Compare: marked runs side by side, what differs first."""
+"""Compare: marked runs side by side, what came of them first."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from workbench.core.compare import Comparison, compare_runs
-from workbench.core.describe import METRIC_WORDS
-from workbench.core.run_export import runs_to_csv
-from workbench.core.run_store import StoredRun
-from workbench.core.series import METRICS
+from workbench.core.comparing.compare import Comparison, compare_runs
+from workbench.core.export.run_export import runs_to_csv
+from workbench.core.runs.describe import METRIC_WORDS
+from workbench.core.runs.run_store import StoredRun
+from workbench.core.runs.series import METRICS
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.comparison import comparison_rows, legend
+from workbench.ui.content.comparison import (
+    MODEL,
+    CompareView,
+    column_order,
+    comparison_rows,
+    legend,
+    row_in_full,
+    sign_of,
+)
 from workbench.ui.content.pieces import HEADING, MUTED, line, lines
-from workbench.ui.themes import RUN_COLOURS, RUN_MARKERS
+from workbench.ui.screens.reader import Reader
+from workbench.ui.themes import RUN_COLOURS
 from workbench.ui.widgets.chart import ChartView, NamedCurve
+from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.row_list import RowList
 
 
@@ -34,10 +46,11 @@ class CompareArea(Area):
 
     def compose(self) -> ComposeResult:
         """Build table and chart."""
-        yield Static(id="compare-empty")
+        with VerticalScroll(id="compare-empty", can_focus=True):
+            yield Static(id="compare-how")
         with Vertical(id="compare-panel", classes="panel"):
             yield RowList(id="compare-table")
-        yield Static(id="compare-legend")
+        yield FlowText(id="compare-legend")
         yield ChartView(
             "loss",
             empty="the runs have no such curve",
@@ -46,46 +59,67 @@ class CompareArea(Area):
 
     def on_mount(self) -> None:
         """Begin with the differences and the loss."""
-        self._only_differences = True
-        self._best = True
+        self._view = CompareView()
+        self._pinned = ""
         self._metric = 0
+        self._compared: tuple[object, Comparison] | None = None
 
     @on(RowList.Resized)
     def _resized(self) -> None:
         self.refresh_area()
 
+    @property
+    def footer_scopes(self) -> tuple[Scope, ...]:
+        """The chart has keys of its own."""
+        focused = self.query_one(ChartView).has_focus if self.is_mounted else False
+        return (Scope.CHART, Scope.COMPARE) if focused else (Scope.COMPARE,)
+
     def focus_target(self) -> Widget:
-        """The chart has most keys."""
-        return self.query_one(ChartView if self._runs() else RowList)
+        """The table has most keys; without runs, what says how to mark some."""
+        return self.query_one("#compare-table" if self._runs() else "#compare-empty")
 
     def _runs(self) -> list[StoredRun]:
-        found = (self.workbench.stored_run(key) for key in self.workbench.marked)
+        found = (self.runs.known.record(key) for key in self.runs.known.marked)
         return [run for run in found if run is not None]
+
+    def _comparison(self, runs: list[StoredRun]) -> Comparison:
+        """Return the runs side by side; they are read again when one has grown."""
+        state = [(run.run_id, run.status, _size(run)) for run in runs]
+        if self._compared is None or self._compared[0] != state:
+            self._compared = state, compare_runs(runs)
+        return self._compared[1]
 
     def refresh_area(self) -> None:
         """Show the marked runs, or how to mark some."""
         runs = self._runs()
-        empty = self.query_one("#compare-empty", Static)
-        empty.display = not runs
+        self.query_one("#compare-empty").display = not runs
         for name in ("#compare-panel", "#compare-legend", "#compare-chart"):
             self.query_one(name).display = bool(runs)
-        if not runs:
-            empty.update(_how_to_mark(len(self.workbench.run_entries())))
+        if runs:
+            self._show(self._comparison(runs))
             return
-        self._show(compare_runs(runs))
+        how = _how_to_mark(len(self.runs.known.entries()))
+        self.query_one("#compare-how", Static).update(how)
+        if self.screen.focused is None or self in self.screen.focused.ancestors:
+            # Keys go where the focus is, and what had it may be hidden now.
+            self.screen.set_focus(self.query_one("#compare-empty"))
 
     def _show(self, comparison: Comparison) -> None:
+        ids = [run.run_id for run in comparison.runs]
+        baseline = ids.index(self._pinned) if self._pinned in ids else 0
+        column = min(self._view.column, len(ids) - 1)
+        self._view = replace(self._view, baseline=baseline, column=column)
         panel = self.query_one("#compare-panel")
-        panel.border_title = (
-            "What differs" if self._only_differences else "All fields"
-        ) + (", best values" if self._best else ", last values")
+        pinned = "pinned" if self._pinned in ids else "P pins another"
+        name = comparison.names.names[baseline]
+        panel.border_title = f"Baseline {sign_of(baseline)[0]} {name} ({pinned})"
         table = self.query_one("#compare-table", RowList)
         width = table.scrollable_content_region.width
-        table.set_rows(
-            comparison_rows(comparison, width, self._only_differences, self._best)
-        )
-        self.query_one("#compare-legend", Static).update(
-            legend(comparison, self.size.width)
+        rows = comparison_rows(comparison, width, self._view)
+        table.set_rows(rows)
+        panel.styles.height = len(rows) + 2
+        self.query_one("#compare-legend", FlowText).show(
+            lambda width: legend(comparison, width)
         )
         chart = self.query_one(ChartView)
         metric = METRICS[self._metric]
@@ -95,24 +129,92 @@ class CompareArea(Area):
         chart.show_curves(
             [
                 NamedCurve(
-                    "",
+                    sign_of(index)[0],
                     series.curve(metric),
                     colour=RUN_COLOURS[index % len(RUN_COLOURS)],
-                    marker=RUN_MARKERS[index % len(RUN_MARKERS)],
+                    sign=sign_of(index)[0],
                 )
                 for index, series in enumerate(comparison.series)
             ]
         )
 
+    def _look(self, **changes: object) -> None:
+        self._view = replace(self._view, **changes)  # type: ignore[arg-type]
+        self.refresh_area()
+
     def action_compare_differences(self) -> None:
         """Change between what differs and all fields."""
-        self._only_differences = not self._only_differences
-        self.refresh_area()
+        self._look(only_differences=not self._view.only_differences)
 
     def action_compare_best(self) -> None:
         """Change between best and last values."""
-        self._best = not self._best
-        self.refresh_area()
+        self._look(best=not self._view.best)
+
+    def action_compare_left(self) -> None:
+        """Choose the run before."""
+        self._choose(-1)
+
+    def action_compare_right(self) -> None:
+        """Choose the next run."""
+        self._choose(1)
+
+    def _choose(self, step: int) -> None:
+        if (runs := self._runs()) and len(runs) > 1:
+            order = column_order(self._comparison(runs), self._view.baseline)
+            at = order.index(self._view.column) + step
+            self._look(column=order[min(max(at, 0), len(order) - 1)])
+
+    def action_compare_pin(self) -> None:
+        """Tell all changes against the run under the cursor."""
+        if runs := self._runs():
+            self._pinned = runs[self._view.column].run_id
+            self.refresh_area()
+            self.say("it is the baseline now, whichever runs are marked")
+
+    @on(RowList.Clicked, "#compare-table")
+    def action_compare_read(self) -> None:
+        """Read a row in full; the model's opens and closes."""
+        key = self.query_one("#compare-table", RowList).cursor_key
+        if not (runs := self._runs()) or not key:
+            return
+        if key == MODEL:
+            self._look(unfolded=not self._view.unfolded)
+            return
+        comparison, view = self._comparison(runs), self._view
+        title = next((row.name for row in comparison.metrics if row.key == key), key)
+        self.app.push_screen(
+            Reader(title, lambda width: row_in_full(comparison, key, view, width))
+        )
+
+    @work
+    async def action_compare_explain(self) -> None:
+        """Go from the baseline to the chosen run one changed field at a time."""
+        runs, view = self._runs(), self._view
+        if len(runs) < 2:
+            self.say("mark two runs to explain what is between them", bad=True)
+            return
+        order = column_order(self._comparison(runs), view.baseline)
+        other = view.column if view.column != view.baseline else order[1]
+        # They load the planner.
+        from workbench.core.comparing.explaining import explain
+        from workbench.ui.content.explanation import explanation_text
+
+        self.say("planning what lies between the two runs")
+        explanation = await asyncio.to_thread(explain, runs[view.baseline], runs[other])
+        self.say("")
+        names = self._comparison(runs).names.names
+        ends = names[view.baseline], names[other]
+        title = f"From {sign_of(view.baseline)[0]} to {sign_of(other)[0]}"
+        self.app.push_screen(
+            Reader(title, lambda width: explanation_text(explanation, *ends, width))
+        )
+
+    def action_compare_curves(self) -> None:
+        """Give the keys to the curves, or back to the table."""
+        chart = self.query_one(ChartView)
+        self.screen.set_focus(
+            self.query_one("#compare-table") if chart.has_focus else chart
+        )
 
     def action_compare_metric(self) -> None:
         """Overlay the next metric."""
@@ -121,27 +223,29 @@ class CompareArea(Area):
 
     async def action_compare_add(self) -> None:
         """Go to the list of runs to mark another."""
-        await self.workbench.show_area("start")
-        self.workbench.query_one("#runs").focus()
+        await self.app.run_action("area('start')")
+        self.app.query_one("#runs").focus()
         self.say("space marks a run, 5 comes back")
 
     def action_compare_clear(self) -> None:
         """Take all runs out of the comparison."""
-        self.workbench.marked.clear()
-        self.workbench.show_runs()
+        self._pinned = ""
+        self.runs.clear_marks()
         self.refresh_area()
 
     @work
     async def action_compare_export(self) -> None:
         """Write the comparison to a file."""
-        # Built only when asked for.
-        from workbench.ui.screens.save_file import save_text
-
         runs = self._runs()
         if not runs:
             self.say("no runs are marked: space marks one", bad=True)
             return
-        await save_text(self.workbench, "comparison.csv", runs_to_csv(runs))
+        await self.save_text("comparison.csv", runs_to_csv(runs))
+
+
+def _size(run: StoredRun) -> int:
+    metrics = run.directory / "metrics.jsonl"
+    return metrics.stat().st_size if metrics.exists() else 0
 
 
 def _how_to_mark(count: int) -> Content:

@@ -12,11 +12,11 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ipu_runtime.plan.config_effects import effect_on_plan
-from ipu_runtime.plan.field import Affects, Field, Kind
+from ipu_runtime.plan.config.config_effects import effect_on_plan
+from ipu_runtime.plan.config.field import Affects, Field, Kind
 from ipu_runtime.plan.problem import Problem
-from workbench.core.draft import Draft, draft_fields, value_text
-from workbench.core.field_values import describe_valid
+from workbench.core.editing.draft import Draft, draft_fields, value_text
+from workbench.core.experiment.field_values import describe_valid
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import (
@@ -30,6 +30,7 @@ from workbench.ui.content.pieces import (
     wrapped,
 )
 from workbench.ui.content.plan_summary import plan_line, plan_summary
+from workbench.ui.screens.question import Choose
 from workbench.ui.widgets.field_editor import FieldEditor
 from workbench.ui.widgets.field_form import FieldForm
 from workbench.ui.widgets.filter_line import FilterLine
@@ -75,10 +76,17 @@ class ConfigureArea(Area):
         """The form gets the focus."""
         return self.query_one(FieldForm)
 
+    @property
+    def mends(self) -> bool:
+        """Whether a message proposes a value."""
+        return self._proposal() is not None
+
     def refresh_area(self) -> None:
         """Show values, reasons and the plan."""
         draft = self.draft
         form = self.query_one(FieldForm)
+        if self.experiment.pointed_at:
+            form.cursor_key, self.experiment.pointed_at = self.experiment.pointed_at, ""
         form.show_draft(draft)
         panel = self.query_one("#form-column")
         switch = "only changed (o)" if form.only_changed else "all fields (o)"
@@ -87,6 +95,14 @@ class ConfigureArea(Area):
         self._show_help()
         self.query_one("#plan", FlowText).show(lambda width: plan_summary(draft, width))
         self.query_one("#plan-line", Static).update(plan_line(draft))
+
+    def show_field(self, path: str) -> None:
+        """Put the cursor on a field, whatever hides it."""
+        filter_line, form = self.query_one(FilterLine), self.query_one(FieldForm)
+        filter_line.value, filter_line.display = "", False
+        form.reveal(path)
+        self.refresh_area()
+        form.cursor_key = path
 
     def _show_help(self) -> None:
         form = self.query_one(FieldForm)
@@ -119,10 +135,17 @@ class ConfigureArea(Area):
 
     @work
     async def _pick(self, path: str) -> None:
-        # Built only when asked for.
-        from workbench.ui.screens.question import Choose
+        # It loads the planner's parts, which most visits do without.
+        from workbench.core.editing.consequences import consequence
 
-        screen = Choose(path, draft_fields()[path].choices, self.draft.text(path))
+        draft = self.draft
+        tables, plan = draft.tables, draft.plan
+        screen = Choose(
+            path,
+            draft_fields()[path].choices,
+            draft.text(path),
+            lambda text: consequence(tables, plan, path, text),
+        )
         choice = await self.app.push_screen_wait(screen)
         if choice is not None:
             self._set(path, choice)
@@ -167,13 +190,18 @@ class ConfigureArea(Area):
         else:
             self.action_field_edit()
 
-    def action_field_suggestion(self) -> None:
-        """Set what the message under the cursor, or the first message, proposes."""
+    def _proposal(self) -> Problem | None:
+        """Return the message under the cursor, or the first, that proposes a value."""
         path = self.query_one(FieldForm).path
         problem = self.draft.problem_at(path) if path else None
         if problem is None or problem.suggestion is None:
             proposals = [p for p in self.draft.problems if p.suggestion is not None]
             problem = next((p for p in proposals if p.where in draft_fields()), None)
+        return problem
+
+    def action_field_suggestion(self) -> None:
+        """Set what the message under the cursor, or the first message, proposes."""
+        problem = self._proposal()
         if problem is None:
             self.say("no message proposes a value")
             return

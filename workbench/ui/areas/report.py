@@ -11,10 +11,12 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ipu_runtime.plan.plan import Plan
-from workbench.core.run_monitor import RunMonitor
+from workbench.core.runs.run_monitor import RunMonitor
+from workbench.core.runs.run_store import StoredRun
+from workbench.core.runs.script_calls import recorded_plan
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import lines
+from workbench.ui.content.pieces import MUTED, line, lines
 from workbench.ui.content.plan_summary import plan_line
 from workbench.ui.content.report import (
     layer_times,
@@ -23,6 +25,7 @@ from workbench.ui.content.report import (
     step_parts,
     tile_view,
 )
+from workbench.ui.content.script_run import overlay_rows
 from workbench.ui.widgets.flow_text import FlowText
 
 
@@ -43,41 +46,71 @@ class ReportArea(Area):
     def on_mount(self) -> None:
         """Begin with the first IPU."""
         self._ipu = 0
-        self.query_one("#report-time").border_title = "Time of a step (modelled)"
+        self._planned: tuple[str, Plan | None] | None = None
+        self._opened: tuple[str, str] | None = None
 
     def focus_target(self) -> Widget:
         """The times scroll."""
         return self.query_one("#report-time")
 
+    def _script(self) -> StoredRun | None:
+        """Return the record of a script that was opened after the preset was."""
+        chosen, preset = self.runs.known.chosen, self.draft.preset.name
+        if self._opened is None or self._opened[0] != chosen:
+            self._opened = chosen, preset
+        stored = self.runs.known.record(chosen)
+        if stored is None or not stored.script or self._opened[1] != preset:
+            return None
+        return stored
+
+    def _plan(self) -> Plan | None:
+        """Return the plan of the script that is looked at, else of the experiment."""
+        script = self._script()
+        if script is None:
+            return self.draft.plan
+        if self._planned is None or self._planned[0] != script.run_id:
+            self._planned = script.run_id, recorded_plan(script)
+        return self._planned[1]
+
     def _measured(self) -> RunMonitor | None:
-        """Return the newest run of this preset."""
-        for entry in self.workbench.run_entries():
+        """Return the script that is looked at, or the newest run of this preset."""
+        if self._script() is not None:
+            return self.runs.known.viewed_monitor
+        for entry in self.runs.known.entries():
             if entry.preset == self.draft.preset.name:
-                return self.workbench.monitor_of(entry.key)
+                return self.runs.known.monitor(entry.key)
         return None
 
     def refresh_area(self) -> None:
-        """Show the plan of the experiment."""
-        plan = self.draft.plan
+        """Show the plan of the experiment, or of the script that was opened."""
+        plan, script = self._plan(), self._script()
+        of = f" of {script.preset}" if script else ""
+        self.query_one("#report-time").border_title = f"Time of a step{of} (modelled)"
         times = self.query_one("#report-time-text", FlowText)
         memory = self.query_one("#report-memory-text", FlowText)
         self.query_one("#report-memory").border_title = "Memory per IPU (modelled)"
+        overridden = script.summary.get("overridden") if script else None
         if plan is None or plan.step is None:
             draft = self.draft
-            times.show(lambda width: plan_line(draft))
+            none = line((" The script has no program with a plan.", MUTED))
+            times.show(lambda width: none if script else plan_line(draft))
             memory.show(lambda width: Content())
             return
         measured = self._measured()
         self._ipu = min(self._ipu, max(0, len(plan.memory) - 1))
-        times.show(lambda width: _time_text(plan, measured, width))
+        times.show(lambda width: _time_text(plan, measured, overridden, width))
         ipu = self._ipu
         memory.show(lambda width: _memory_text(plan, ipu, width))
 
     def _show_ipu(self, step: int) -> None:
-        plan = self.draft.plan
+        plan = self._plan()
         if plan is not None and plan.memory:
             self._ipu = (self._ipu + step) % len(plan.memory)
             self.refresh_area()
+            panel = self.query_one("#report-memory")
+            # The tiles are below the table, out of sight in a small window.
+            table = len(memory_table(plan, panel.scrollable_content_region.width))
+            panel.scroll_to(y=table, animate=False)
 
     def action_report_next_ipu(self) -> None:
         """Show the tiles of the next IPU."""
@@ -88,8 +121,11 @@ class ReportArea(Area):
         self._show_ipu(-1)
 
 
-def _time_text(plan: Plan, measured: RunMonitor | None, width: int) -> Content:
-    rows = [*step_parts(plan, width), *measured_beside_modelled(plan, measured)]
+def _time_text(
+    plan: Plan, measured: RunMonitor | None, overridden: object, width: int
+) -> Content:
+    rows = [*step_parts(plan, width), *overlay_rows(overridden, width)]
+    rows += measured_beside_modelled(plan, measured)
     return lines(*rows, *layer_times(plan, width))
 
 

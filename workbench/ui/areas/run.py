@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Grid, VerticalScroll
+from textual.content import Content
 from textual.widget import Widget
 
-from workbench.core.experiment_spec import Figure
-from workbench.core.quantities import microseconds
-from workbench.core.run_monitor import RunMonitor
-from workbench.core.series import Curve
-from workbench.core.validation import validate
-from workbench.core.verdict import figures_in
+from ipu_runtime.reports.quantities import microseconds
+from workbench.core.experiment.experiment_spec import Figure
+from workbench.core.runs.run_monitor import RunMonitor
+from workbench.core.runs.series import Curve
+from workbench.core.runs.verdict import figures_in, remedy
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
+from workbench.ui.content.instance_table import instances_line, instances_table
+from workbench.ui.content.pieces import lines
 from workbench.ui.content.run_tables import (
     empty_run,
     epoch_table,
@@ -26,11 +29,22 @@ from workbench.ui.content.run_tables import (
     progress_line,
     verdict_lines,
 )
+from workbench.ui.content.script_run import (
+    calls_line,
+    opened_script,
+    printed_lines,
+)
+from workbench.ui.controllers.experiment import ExperimentController
+from workbench.ui.controllers.runs import RunController
 from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.run_messages import ForkWanted
 
 _PANELS = ("#chart-loss", "#chart-accuracy", "#chart-step", "#epochs-panel")
 _LOG_LOW, _LOG_TALL = 1, 4
+_NOTHING = (0, 0, 0)
+_OF_EXPERIMENTS = ("run.fork", "run.vary", "run.evaluate", "run.resume_here")
+_OF_SCRIPTS = ("script.capture", "call.before", "call.after")
 
 
 class RunArea(Area):
@@ -44,10 +58,13 @@ class RunArea(Area):
         Binding("space", "mark_viewed", "Mark for comparison", show=False),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(
+        self, experiment: ExperimentController, runs: RunController, *, name: str
+    ) -> None:
+        super().__init__(experiment, runs, name=name)
         # Kept, because timers reach them even while the app closes.
         self._progress = FlowText(id="run-progress")
+        self._calls = FlowText(id="run-calls")
         self._verdict = FlowText(id="run-verdict")
         self._epochs = FlowText(id="epochs")
         self._log = FlowText(id="run-log")
@@ -66,12 +83,15 @@ class RunArea(Area):
         }
         self._panel = 0
         self._maximised = False
-        self._shown: tuple[int, int] | None = None
+        self._shown: tuple[int, int, int] | None = None
+        self._call = ""
+        """The call of a script whose curves are shown; empty for the run's own."""
         self._waiting_charts: list[str] = []
 
     def compose(self) -> ComposeResult:
         """Build the panels."""
         yield self._progress
+        yield self._calls
         yield self._verdict
         with Grid(id="run-panels"):
             yield from self._charts.values()
@@ -109,6 +129,12 @@ class RunArea(Area):
             if self.query_one(panel).has_focus:
                 self._panel = index
 
+    @on(ChartView.CursorMoved)
+    def _read_everywhere(self, event: ChartView.CursorMoved) -> None:
+        event.stop()
+        for chart in self._charts.values():
+            chart.cursor = event.x
+
     @on(ChartView.Maximised)
     def _maximise(self, event: ChartView.Maximised) -> None:
         event.stop()
@@ -123,10 +149,17 @@ class RunArea(Area):
     @property
     def footer_scopes(self) -> tuple[Scope, ...]:
         """Keys of the run and of the chart."""
-        monitor = self.workbench.viewed_run
+        monitor = self.runs.known.viewed_monitor
         if monitor is not None and monitor.live:
             return (Scope.CHART,)
         return (Scope.RUN, Scope.CHART)
+
+    @property
+    def useless(self) -> tuple[str, ...]:
+        """An experiment is forked and evaluated, a script captured."""
+        monitor = self.runs.known.viewed_monitor
+        script = self.runs.script is not None if monitor is None else monitor.script
+        return _OF_EXPERIMENTS if script else _OF_SCRIPTS
 
     def refresh_area(self) -> None:
         """Show the run that is looked at."""
@@ -135,18 +168,19 @@ class RunArea(Area):
 
     def refresh_run(self) -> None:
         """Show what has come since."""
-        workbench = self.workbench
-        monitor = workbench.viewed_run
+        known = self.runs.known
+        monitor = known.viewed_monitor
         if monitor is None:
-            self._progress.show(lambda width: empty_run())
+            self._show_none()
             return
         self._progress.show(lambda width: progress_line(monitor, width))
-        state = (id(monitor), monitor.events_seen)
+        state = (id(monitor), monitor.events_seen, self._printed_bytes())
         if state == self._shown and not self._waiting_charts:
             return
-        figures = figures_in(workbench.tables_of(workbench.viewed or monitor.run_id))
+        figures = figures_in(known.tables(known.viewed))
         if state != self._shown:
             whole = self._shown is None or self._shown[0] != state[0]
+            self._call = self._call if self._call in monitor.calls else ""
             self._shown = state
             self._show_texts(monitor, figures)
             waiting = self._waiting_charts
@@ -160,15 +194,56 @@ class RunArea(Area):
         # One chart at a time: three at once would keep keys waiting.
         self._show_chart(self._waiting_charts.pop(), monitor, figures)
 
+    def _printed_bytes(self) -> int:
+        log = self.runs.known.log(self.runs.known.viewed)
+        return log.stat().st_size if log is not None and log.is_file() else 0
+
+    def _show_none(self) -> None:
+        """Say what will be here; a script may be opened that has not run."""
+        script = self.runs.script
+        self._progress.show(
+            lambda width: opened_script(script, width) if script else empty_run()
+        )
+        if self._shown != _NOTHING:
+            self._shown, self._waiting_charts = _NOTHING, []
+            self._calls.display = self._verdict.display = False
+            for text in (self._epochs, self._log):
+                text.show(lambda width: Content())
+            for chart in self._charts.values():
+                chart.show_curves([])
+
     def _show_texts(self, monitor: RunMonitor, figures: Sequence[Figure]) -> None:
         self._verdict.display = not monitor.live
         if not monitor.live:
-            self._verdict.show(lambda width: verdict_lines(monitor, figures, width))
-        panel = self._epochs.parent
-        room = max(6, panel.content_size.height if isinstance(panel, Widget) else 0)
-        self._epochs.show(lambda width: epoch_table(monitor, figures, room))
-        most = _LOG_TALL if self.app.size.height >= 34 else _LOG_LOW
-        self._log.show(lambda width: log_lines(monitor, most))
+            mend = remedy(monitor, self.runs.known.tables(self.runs.known.viewed))
+            self._verdict.show(
+                lambda width: verdict_lines(monitor, figures, mend, width)
+            )
+        states = monitor.instances
+        calls_shown = monitor.script and bool(monitor.calls or monitor.live)
+        self._calls.display = calls_shown or bool(states)
+        if states:
+            self._calls.show(lambda width: instances_line(states, width))
+        elif monitor.script:
+            calls, chosen = list(monitor.calls.values()), self._call
+            self._calls.show(lambda width: calls_line(calls, chosen, width))
+        epochs, below = self._epochs, instances_table(states) if states else None
+        taken = len(below.split("\n")) if below else 0
+        epochs.show(
+            lambda width: lines(
+                epoch_table(monitor, figures, epochs.content_size.height - taken),
+                *([below] if below else []),
+            )
+        )
+        # Log and verdict share their lines, so that charts keep their height.
+        room = _LOG_TALL if self.app.size.height >= 34 else _LOG_LOW
+        size, shown = self.size, self._verdict.display
+        said = self._verdict.get_content_height(size, size, size.width) if shown else 0
+        most = max(_LOG_LOW, room - said)
+        self._log.styles.height = most
+        log = self.runs.known.log(self.runs.known.viewed) if monitor.script else None
+        printed = printed_lines(log, most) if log else None
+        self._log.show(lambda width: printed or log_lines(monitor, most))
 
     def _show_chart(
         self, name: str, monitor: RunMonitor, figures: Sequence[Figure]
@@ -177,9 +252,10 @@ class RunArea(Area):
         if not chart.display:
             return
         series = monitor.series.series()
+        series = series.calls.get(self._call, series)
         if name == "step":
             modelled = series.curve("ipu_step_us")
-            in_ms = Curve(modelled.xs, tuple(y / 1000 for y in modelled.ys))
+            in_ms = replace(modelled, ys=tuple(y / 1000 for y in modelled.ys))
             chart.show_curves(
                 [
                     NamedCurve(
@@ -189,54 +265,76 @@ class RunArea(Area):
                         "host_step_ms",
                     ),
                     NamedCurve("modelled", in_ms, _milliseconds, variable="accent"),
-                ]
+                ],
+                grow=monitor.live,
             )
             return
         printed = tuple(item.accuracy for item in figures if item.accuracy)[-1:]
         references = printed if name == "accuracy" else ()
-        curve = NamedCurve("", series.curve(name), metric=name)
-        chart.show_curves([curve], references)
+        mean = series.means.get(name, Curve())
+        curve = NamedCurve("", series.curve(name), metric=name, behind=mean)
+        chart.show_curves([curve], references, grow=monitor.live)
 
-    @property
-    def _key(self) -> str:
-        monitor = self.workbench.viewed_run
-        return self.workbench.viewed or (monitor.run_id if monitor else "")
+    def action_call_before(self) -> None:
+        """Show the curves of the call before."""
+        self._choose_call(-1)
+
+    def action_call_after(self) -> None:
+        """Show the curves of the next call."""
+        self._choose_call(1)
+
+    def _choose_call(self, step: int) -> None:
+        monitor = self.runs.known.viewed_monitor
+        calls = ["", *monitor.calls] if monitor is not None else [""]
+        if len(calls) == 1:
+            self.say("only a script has calls to choose from", bad=True)
+            return
+        at = calls.index(self._call) if self._call in calls else 0
+        self._call = calls[(at + step) % len(calls)]
+        self.say(f"curves of {self._call or 'all training, one call after the other'}")
+        self.refresh_area()
 
     def action_mark_viewed(self) -> None:
         """Put the run into the comparison, or take it out."""
-        if self._key:
-            self.workbench.toggle_mark(self._key)
+        if self.runs.known.viewed:
+            self.runs.toggle_mark(self.runs.known.viewed)
 
     async def action_run_again(self) -> None:
         """Start the experiment of this run once more."""
-        monitor = self.workbench.viewed_run
-        if monitor is None:
-            self.say("no run yet: F5 starts one")
-            return
-        spec, problems = validate(self.workbench.tables_of(self._key))
-        if spec is None:
-            self.say(f"cannot run: {problems[0]}", bad=True)
-            return
-        await self.workbench.start_run(spec, monitor.preset)
+        await self.runs.again(self.runs.known.viewed)
+
+    def action_run_fork(self) -> None:
+        """Open the experiment of this run in the form."""
+        self.post_message(ForkWanted(self.runs.known.viewed))
+
+    @work
+    async def action_run_vary(self) -> None:
+        """Run it again with one field changed."""
+        await self.runs.vary(self.runs.known.viewed)
 
     async def action_run_resume_here(self) -> None:
         """Go on with this run."""
-        await self.workbench.resume_run(self._key)
+        await self.runs.resume(self.runs.known.viewed)
 
     async def action_run_evaluate(self) -> None:
         """Measure the trained model on the test data."""
-        await self.workbench.evaluate_run(self._key)
+        await self.runs.evaluate(self.runs.known.viewed)
+
+    async def action_script_capture(self) -> None:
+        """Make an experiment of the script that is looked at."""
+        await self.app.run_action("script_capture")
 
     def action_run_log(self) -> None:
         """Show all messages."""
         # Built only when asked for.
         from workbench.ui.screens.log import LogScreen
 
-        monitor = self.workbench.viewed_run
+        known = self.runs.known
+        monitor = known.viewed_monitor
         if monitor is None:
             self.say("no run yet: F5 starts one")
             return
-        stored = self.workbench.stored_run(self._key)
+        stored = known.record(known.viewed)
         path = stored.directory / "run.log" if stored else None
         self.app.push_screen(LogScreen(monitor, path))
 

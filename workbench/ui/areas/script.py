@@ -72,12 +72,9 @@ class ScriptArea(Area):
     @work
     async def action_script_save(self) -> None:
         """Write the script to a file."""
-        # Built only when asked for.
-        from workbench.ui.screens.save_file import save_text
-
         text, reason = self._script()
         if reason:
             self.say(f"no script: {reason}", bad=True)
             return
         name = self.draft.preset.name.replace("-", "_")
-        await save_text(self.workbench, f"{name}.py", text)
+        await self.save_text(f"{name}.py", text)

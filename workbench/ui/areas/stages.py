@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -11,30 +12,29 @@ from textual.containers import Vertical
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ipu_runtime.plan.plan import Plan
-from workbench.core.quantities import change, microseconds, share
-from workbench.core.stage_moves import (
+from workbench.core.editing.mending import mending_values
+from workbench.core.editing.stage_editor import Edited, StageEditor
+from workbench.core.editing.stage_moves import (
     Move,
-    Stages,
     add_stage,
+    cut_evenly,
+    move_block,
     move_cut,
-    move_layer,
     remove_stage,
 )
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import lines
-from workbench.ui.content.plan_summary import plan_line
-from workbench.ui.content.stage_bars import balance_words, replica_words, stage_bars
-from workbench.ui.widgets.layer_table import LayerTable, heading
-from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
+from workbench.ui.content.layer_rows import ShownLayers
+from workbench.ui.content.stage_bars import replica_words
+from workbench.ui.content.stage_notice import change_notice, why_notice
+from workbench.ui.screens.question import AskText
+from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.layer_table import LayerTable
+from workbench.ui.widgets.stage_figures import StageFigures
+from workbench.ui.widgets.timeline_view import TimelineView
 
 _RECOMPUTATION = ("off", "Auto", "RecomputeThenBackpropagate",
                   "RecomputeAndBackpropagateInterleaved")  # fmt: skip
-_BARS_LOW, _BARS_TALL = 2, 8
-_TIMELINE_LOW, _TIMELINE_TALL = 6, 14
-_TIMELINE_FRAME = 4
-"""Lines besides the IPUs: border, ruler and scrollbar."""
 
 
 class StagesArea(Area):
@@ -43,19 +43,28 @@ class StagesArea(Area):
     SCOPE: ClassVar[Scope] = Scope.STAGES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for(Scope.STAGES)]
 
+    _told: tuple[Mapping[str, Any], Edited] | None = None
+    """The last change that changed other fields too, and what came of it."""
+
+    _mending: tuple[Mapping[str, Any], dict[str, Any]] | None = None
+    """Tables that cannot run, and what would let them."""
+
     def compose(self) -> ComposeResult:
         """Build table, bars and timeline."""
         with Vertical(id="layers-panel", classes="panel"):
             yield Static(id="layers-heading")
             yield LayerTable(id="layers")
-        yield Static(id="stage-bars")
-        with Vertical(id="timeline-panel", classes="panel"):
-            yield TimelineView(id="timeline")
-        yield Static(id="stages-plan-line")
+        yield FlowText(id="stages-notice")
+        yield StageFigures()
 
     @on(LayerTable.Resized)
     def _resized(self) -> None:
         self.refresh_area()
+
+    @on(LayerTable.Highlighted, "#layers")
+    def _moved(self) -> None:
+        heading = self.query_one(LayerTable).heading()
+        self.query_one("#layers-heading", Static).update(heading)
 
     def focus_target(self) -> Widget:
         """The layers get the focus."""
@@ -68,134 +77,153 @@ class StagesArea(Area):
             return (Scope.TIMELINE,)
         return (Scope.STAGES,)
 
+    @property
+    def mends(self) -> bool:
+        """Whether something is known that would let the draft run."""
+        return bool(self._mending_values())
+
+    def _mending_values(self) -> dict[str, Any]:
+        tables = self.draft.tables
+        if self._mending is None or self._mending[0] is not tables:
+            self._mending = (tables, mending_values(self.draft))
+        return self._mending[1]
+
+    @property
+    def editor(self) -> StageEditor:
+        """What changes the stages of the present draft."""
+        return StageEditor(self.draft)
+
     def refresh_area(self) -> None:
-        """Show the stages of the experiment."""
-        plan = self.draft.plan
+        """Show the stages of the draft, with the last figures there are."""
+        draft, plan = self.draft, self.draft.plan
+        stale = not draft.valid
+        layers = draft.layers
+        self._show_notice()
+        if not layers:
+            return
         table = self.query_one(LayerTable)
-        if plan is None or not plan.layers:
-            self.query_one("#stage-bars", Static).update(plan_line(self.draft))
-            return
-        valid = self.draft.valid
-        width = table.scrollable_content_region.width
-        self.query_one("#layers-heading", Static).update(heading(width))
-        table.show_plan(plan, self.draft.value("pipeline.locked"), valid)
+        locked = draft.value("pipeline.locked")
+        figures = self.editor.figures
+        table.show_layers(ShownLayers(layers, draft.stages, figures, locked, stale))
+        self._moved()
+        count = max(draft.stages) + 1
         panel = self.query_one("#layers-panel")
-        panel.border_title = f"Layers of {self.draft.preset.name}"
-        panel.border_subtitle = replica_words(plan)
-        most = _BARS_TALL if self.app.size.height >= 34 else _BARS_LOW
-        rows = stage_bars(plan, self.size.width, most)
-        self.query_one("#stage-bars", Static).update(lines(*rows, balance_words(plan)))
-        self._show_timeline(plan)
-        self.query_one("#stages-plan-line", Static).update(plan_line(self.draft))
-
-    def _show_timeline(self, plan: Plan) -> None:
-        # It needs NumPy, which the areas before it do without.
-        from ipu_runtime.plan.plan_timeline import plan_timeline
-
-        timeline = plan_timeline(plan)
-        panel = self.query_one("#timeline-panel")
-        panel.display = timeline is not None
-        self.query_one(TimelineView).show_timeline(timeline)
-        if timeline is None:
-            return
-        most = _TIMELINE_TALL if self.app.size.height >= 34 else _TIMELINE_LOW
-        panel.styles.height = min(len(timeline.ipus) + _TIMELINE_FRAME, most)
-        schedule = timeline.schedule
-        panel.border_title = (
-            f"Timeline {schedule.kind.value}  {schedule.micro_batches} micro-batches  "
-            f"{len(schedule.slots)} slots  {microseconds(timeline.total_us)}  "
-            f"bubble {share(timeline.schedule.bubble_fraction)}"
+        panel.border_title = f"Layers of {draft.preset.name}" + (
+            f", {count} stages (draft)" if stale else ""
         )
-        panel.border_subtitle = LEGEND
+        panel.border_subtitle = replica_words(plan) if plan and not stale else ""
+        self.query_one(StageFigures).show_draft(draft)
 
-    @property
-    def _stages(self) -> Stages:
-        plan = self.draft.plan
-        return tuple(layer.stage for layer in plan.layers) if plan else ()
+    def _show_notice(self) -> None:
+        """Say why the draft cannot run, or what else the last change has changed."""
+        notice = self.query_one("#stages-notice", FlowText)
+        draft, told = self.draft, self._told
+        if draft.why_not_run:
+            notice.show(why_notice(draft, self._mending_values()))
+        elif told is not None and told[0] is draft.tables:
+            notice.show(change_notice(told[1]))
+        notice.display = bool(draft.why_not_run) or (
+            told is not None and told[0] is draft.tables
+        )
 
-    @property
-    def _names(self) -> list[str]:
-        plan = self.draft.plan
-        return [layer.name for layer in plan.layers] if plan else []
-
-    def _apply(self, move: Move) -> None:
-        if not move.done:
-            self.say(move.text, bad=True)
+    def _after(self, edited: Edited) -> None:
+        """Tell what a change came to, and show it."""
+        if not edited.done:
+            self.say(edited.text, bad=True)
             return
-        before = self.draft.plan
-        old = before.ipu_us_per_batch if before else 0.0
-        stages = move.stages
-        values: dict[str, Any] = {
-            "pipeline.stages": list(stages) if any(stages) else []
-        }
-        values |= self._ipus_for(max(stages) + 1)
-        self.draft.set(values)
+        self._told = (self.draft.tables, edited) if edited.also else None
         reason = self.draft.why_not_run
         if reason:
-            self.say(f"{move.text}, but {reason}", bad=True)
+            self.say(f"{edited.text}, but {reason}", bad=True)
         else:
-            after = self.draft.plan
-            difference = change(after.ipu_us_per_batch, old) if after else ""
-            self.say(f"{move.text}: {difference or 'no'} time per batch, u undoes it")
+            self.say(f"{edited.text}, u undoes it")
         self.changed()
 
-    def _ipus_for(self, count: int) -> dict[str, Any]:
-        """Return what the device needs when the number of stages changes."""
-        now = max(self._stages, default=0) + 1
-        replicas = max(1, self.draft.plan.replicas) if self.draft.plan else 1
-        if count == now or not isinstance(
-            self.draft.value("ipu.auto_select_ipus"), int
-        ):
-            return {}
-        per_replica = 1 << (count - 1).bit_length()
-        return {"ipu.auto_select_ipus": per_replica * replicas,
-                "pipeline.device_mapping": []}  # fmt: skip
+    def _apply(self, move: Move) -> None:
+        self._after(self.editor.apply(move))
 
     def _move_layer(self, step: int) -> None:
-        index = self.query_one(LayerTable).index
-        self._apply(move_layer(self._stages, self._names, index, step))
+        span = self.query_one(LayerTable).span
+        if span is not None:
+            stages = self.draft.stages
+            self._apply(move_block(stages, span.name, span.first, span.last, step))
 
     def action_stage_layer_earlier(self) -> None:
-        """Move the layer one stage to the front."""
+        """Move the layer or block one stage to the front."""
         self._move_layer(-1)
 
     def action_stage_layer_later(self) -> None:
-        """Move the layer one stage to the back."""
+        """Move the layer or block one stage to the back."""
         self._move_layer(1)
 
     def _move_cut(self, step: int) -> None:
-        index = self.query_one(LayerTable).index
-        self._apply(move_cut(self._stages, self._names, index, step))
+        table = self.query_one(LayerTable)
+        if table.span is not None:
+            stages, names = self.draft.stages, self.editor.names
+            index, places = table.span.first, table.places
+            self._apply(move_cut(stages, names, index, step, places))
 
     def action_stage_cut_up(self) -> None:
-        """Move the nearest cut one layer up."""
+        """Move the nearest cut one line up."""
         self._move_cut(-1)
 
     def action_stage_cut_down(self) -> None:
-        """Move the nearest cut one layer down."""
+        """Move the nearest cut one line down."""
         self._move_cut(1)
 
     def action_stage_more(self) -> None:
         """Cut the longest stage in two."""
-        plan = self.draft.plan
-        layers = plan.layers if plan else ()
-        weights = [layer.forward_us + layer.backward_us for layer in layers]
-        self._apply(add_stage(self._stages, weights))
+        if self.draft.layers:
+            self._apply(add_stage(self.draft.stages, self.editor.weights))
 
     def action_stage_fewer(self) -> None:
         """Join the last two stages."""
-        self._apply(remove_stage(self._stages))
+        if self.draft.layers:
+            self._apply(remove_stage(self.draft.stages))
+
+    @work
+    async def action_stage_count(self) -> None:
+        """Ask for a number of stages, and cut the model into as many."""
+        if not self.draft.layers:
+            return
+        stages = self.draft.stages
+        answer = await self.app.push_screen_wait(AskStages(len(stages)))
+        if answer:
+            self._apply(cut_evenly(stages, self.editor.weights, int(answer)))
+
+    def action_stage_mend(self) -> None:
+        """Set what would let the draft run."""
+        self._after(self.editor.mend(self._mending_values()))
+
+    def action_stage_advice(self) -> None:
+        """Move the cut as the advice says."""
+        advice = self.query_one(StageFigures).advice_for(self.draft)
+        if advice is None:
+            self.say("there is no advice to take: b searches all cuts")
+            return
+        text, _, _ = advice.text.partition(":")
+        self._apply(Move(advice.stages, text))
+
+    def action_stage_fold(self) -> None:
+        """Fold or unfold the block."""
+        if self.query_one(LayerTable).toggle_fold():
+            self.refresh_area()
+        else:
+            self.say("the layer is in no block")
 
     def action_stage_lock(self) -> None:
-        """Let balancing leave the layer where it is, or move it again."""
-        name = self.query_one(LayerTable).cursor_key
+        """Let balancing leave the layer or block where it is, or move it again."""
+        span = self.query_one(LayerTable).span
+        if span is None:
+            return
+        names = self.editor.names[span.first : span.last + 1]
         locked = list(self.draft.value("pipeline.locked"))
-        if name in locked:
-            locked.remove(name)
-            self.say(f"{name} may be moved by balancing")
+        if all(name in locked for name in names):
+            locked = [name for name in locked if name not in names]
+            self.say(f"{span.name} may be moved by balancing")
         else:
-            locked.append(name)
-            self.say(f"{name} stays in its stage when balancing")
+            locked += [name for name in names if name not in locked]
+            self.say(f"{span.name} stays in its stage when balancing")
         self.draft.set({"pipeline.locked": locked})
         self.changed()
 
@@ -204,7 +232,8 @@ class StagesArea(Area):
         allowed = self.draft.value("ipu.allow_recompute")
         now = str(self.draft.value("pipeline.recomputation")) if allowed else "off"
         ways = _RECOMPUTATION
-        choice = ways[(ways.index(now) + 1) % len(ways)]
+        place = ways.index(now) if now in ways else 0
+        choice = ways[(place + 1) % len(ways)]
         if choice == "off":
             self.draft.set({"ipu.allow_recompute": False})
         else:
@@ -222,14 +251,14 @@ class StagesArea(Area):
     async def action_stage_balance(self) -> None:
         """Find the fastest cuts for the present number of stages."""
         spec = self.draft.spec
-        count = max(self._stages, default=0) + 1
+        count = max(self.draft.stages, default=0) + 1
         if spec is None or count < 2:
             self.say("one stage needs no balancing: n cuts the model" if spec else
                      self.draft.why_not_run, bad=True)  # fmt: skip
             return
         self.say("balancing")
         # It loads the search, which most visits do without.
-        from workbench.core.balancing import balance_experiment
+        from workbench.core.planning.balancing import balance_experiment
 
         worker = self.run_worker(
             lambda: balance_experiment(spec, count), thread=True, group="balancing"
@@ -242,7 +271,7 @@ class StagesArea(Area):
                 f"nothing fits: {result.problem or result.binding}{hint}", bad=True
             )
             return
-        if result.stage_of_layer == self._stages:
+        if result.stage_of_layer == self.draft.stages:
             self.say("the cuts are the best already")
             return
         self._apply(Move(result.stage_of_layer, "balanced"))
@@ -254,7 +283,10 @@ class StagesArea(Area):
         from workbench.ui.screens.schedules import SchedulesScreen
 
         plan, spec = self.draft.plan, self.draft.spec
-        if spec is None or plan is None or plan.schedule is None:
+        if spec is None or plan is None or not self.draft.valid:
+            self.say(self.draft.why_not_run, bad=True)
+            return
+        if plan.schedule is None:
             self.say("there is no pipeline to schedule: n cuts the model", bad=True)
             return
         kind = await self.app.push_screen_wait(SchedulesScreen(spec, plan))
@@ -265,7 +297,26 @@ class StagesArea(Area):
 
     @on(LayerTable.Clicked, "#layers")
     def _toggle_by_mouse(self) -> None:
-        table = self.query_one(LayerTable)
-        last = max(self._stages, default=0)
-        step = 1 if self._stages[table.index] < last else -1
-        self._move_layer(step)
+        span = self.query_one(LayerTable).span
+        if span is None or span.is_block:
+            self.action_stage_fold()
+            return
+        stages = self.draft.stages
+        self._move_layer(1 if stages[span.first] < max(stages) else -1)
+
+
+class AskStages(AskText):
+    """Asks for a number of stages."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            "How many stages?", "", f"1 to {most}; enter cuts, esc cancels"
+        )
+        self._most = most
+
+    def check(self, text: str) -> str:
+        """Return why a text is no number of stages."""
+        text = text.strip()
+        if text.isdecimal() and 1 <= int(text) <= self._most:
+            return ""
+        return f"{text or 'nothing'} is no number from 1 to {self._most}"

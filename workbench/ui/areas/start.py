@@ -8,9 +8,9 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 
-from workbench.core.draft import Draft
-from workbench.core.quantities import microseconds
-from workbench.core.verdict import figures_in
+from ipu_runtime.reports.quantities import four_decimals, microseconds
+from workbench.core.editing.draft import Draft
+from workbench.core.runs.verdict import figures_in
 from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import HEADING, MUTED, line, lines, wrapped
@@ -37,6 +37,12 @@ class StartArea(Area):
 
     def on_mount(self) -> None:
         """Name the panels."""
+        bound = self.screen.active_bindings.items()
+        keys = {active.binding.id: key for key, active in bound}
+        if {"model.open", "script.open"} <= keys.keys():
+            model, script = keys["model.open"], keys["script.open"]
+            subtitle = f"{model} opens a model, {script} a script"
+            self.query_one("#about-scroll").border_subtitle = subtitle
         self.query_one(
             "#start-plan-scroll"
         ).border_title = "What this would do (modelled)"
@@ -46,7 +52,7 @@ class StartArea(Area):
         draft = self.draft
         self.query_one("#about-scroll").border_title = draft.preset.name
         self.query_one("#about", FlowText).show(lambda width: _about(draft, width))
-        if self.workbench.plans_ready:
+        if self.experiment.plans_ready:
             plan = self.query_one("#start-plan", FlowText)
             plan.show(lambda width: plan_summary(draft, width))
 
@@ -78,8 +84,7 @@ def _figure_rows(draft: Draft) -> list[Content]:
         return [line(("The document prints no figures.", MUTED))]
     rows = [line(("what the document prints", HEADING)), line((_FIGURES, MUTED))]
     for item in figures:
-        loss = "" if item.loss is None else f"{item.loss:.4f}"
-        accuracy = "" if item.accuracy is None else f"{item.accuracy:.4f}"
+        loss, accuracy = four_decimals(item.loss), four_decimals(item.accuracy)
         step = "" if item.step_us is None else microseconds(item.step_us)
         seconds = "" if item.seconds is None else f"{item.seconds:g} s"
         rows.append(line(f"{item.epoch:<6}{loss:>7}{accuracy:>9}{step:>9}{seconds:>7}"))

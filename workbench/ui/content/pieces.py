@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from textual.content import Content
 
 Part = str | Content | tuple[str, str]
@@ -15,6 +18,7 @@ MARK = "bold $accent"
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _FULL = "█"
+_TERMINAL = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)")
 
 
 def line(*parts: Part) -> Content:
@@ -44,9 +48,30 @@ def fit(text: str, width: int, right: bool = False) -> str:
     return text.rjust(width) if right else text.ljust(width)
 
 
-def plural(number: int, word: str) -> str:
-    """Return a number with its word: 1 replica, 2 replicas."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+def without_terminal_codes(text: str) -> str:
+    """Return what a program has printed for a terminal, without its colours."""
+    return _TERMINAL.sub("", text)
+
+
+def fit_apart(texts: Sequence[str], width: int) -> list[str]:
+    """Return texts of exactly `width` cells that stay different where they were.
+
+    Those that would read the same are cut inside, so that their ends are seen.
+    """
+    cut = {text: fit(text, width) for text in texts}
+    for tail in range(width // 3, max(0, width - 1)):
+        seen = list(cut.values())
+        alike = [text for text, short in cut.items() if seen.count(short) > 1]
+        if not alike:
+            break
+        cut |= {text: _cut_inside(text, width, tail) for text in alike}
+    return [cut[text] for text in texts]
+
+
+def _cut_inside(text: str, width: int, tail: int) -> str:
+    if len(text) <= width or not tail:
+        return fit(text, width)
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -9,15 +9,17 @@ from textual.content import Content
 
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.step_parts import step_parts
-from workbench.core.draft import Draft
-from workbench.core.quantities import (
+from ipu_runtime.reports.instance_words import instance_words
+from ipu_runtime.reports.quantities import (
     byte_size,
     change,
     count,
     duration,
     microseconds,
+    plural,
     share,
 )
+from workbench.core.editing.draft import Draft
 from workbench.ui.content.pieces import (
     BAD,
     GOOD,
@@ -28,7 +30,6 @@ from workbench.ui.content.pieces import (
     fit,
     line,
     lines,
-    plural,
     wrapped,
 )
 
@@ -53,7 +54,7 @@ def device_line(draft: Draft, plan: Plan) -> str:
     if draft.value("execution.api") == "cpu":
         return "CPU (modelled as if on one IPU)"
     words = [plan.request.system, plural(plan.ipus, "IPU")]
-    words.append(plural(plan.replicas, "replica"))
+    words += [plural(plan.replicas, "replica"), *instance_words(plan)]
     if plan.schedule is not None:
         words.append(f"{plan.schedule.stages} stages {plan.schedule.kind.value}")
     return " · ".join(words)
@@ -106,7 +107,7 @@ def _samples(draft: Draft) -> str:
     if draft.spec is None:
         return ""
     # Loaded with the plan, after the first frame.
-    from workbench.core import sample_counts
+    from workbench.core.data import sample_counts
 
     counted = sample_counts.count(draft.spec).train
     text = f"{counted.batches:,} batches an epoch"

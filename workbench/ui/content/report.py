@@ -5,8 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 
 from ipu_runtime.plan.plan import IpuMemory, Plan
-from workbench.core.quantities import byte_size, microseconds, share
-from workbench.core.run_monitor import RunMonitor
+from ipu_runtime.reports.instance_words import instance_sentence
+from ipu_runtime.reports.quantities import byte_size, microseconds, plural, share
+from workbench.core.runs.run_monitor import RunMonitor
 from workbench.ui.content.pieces import (
     BAD,
     GOOD,
@@ -17,14 +18,14 @@ from workbench.ui.content.pieces import (
     bar,
     fit,
     line,
-    plural,
     wrapped,
 )
 from workbench.ui.content.plan_summary import time_parts
 
-_SHADES = " ░▒▓█"
-_SCALE = "░ up to 25 %, ▒ 50 %, ▓ 75 %, █ 100 % full, X too full"
+_SHADES = "░▒▓█"
+_SCALE = "from ░ the emptiest to █ the fullest tile, X too full"
 _LAYERS = 12
+_NEARLY_FULL = 0.75
 
 
 def step_parts(plan: Plan, width: int) -> list[Content]:
@@ -36,7 +37,9 @@ def step_parts(plan: Plan, width: int) -> list[Content]:
     rows.append(line((fit("step", 9), "bold"), f"{total:>{max(0, width - 9)}}"))
     per_batch = microseconds(plan.ipu_us_per_batch)
     text = f"{per_batch} per batch of data over {plural(plan.replicas, 'replica')}"
-    return [*rows, line((text, MUTED)), line("")]
+    rows.append(line((text, MUTED)))
+    shared_out = wrapped(instance_sentence(plan), width)
+    return [*rows, *(line((row, MUTED)) for row in shared_out if row), line("")]
 
 
 def measured_beside_modelled(plan: Plan, monitor: RunMonitor | None) -> list[Content]:
@@ -45,10 +48,10 @@ def measured_beside_modelled(plan: Plan, monitor: RunMonitor | None) -> list[Con
     rows.append(
         line("modelled for the IPU   ", f"{microseconds(plan.ipu_step_us):>10}")
     )
-    if monitor is None or not monitor.epochs:
+    last = monitor.newest if monitor is not None else None
+    if last is None:
         text = "measured on this machine: no run yet"
         return [*rows, line((text, MUTED)), line("")]
-    last = monitor.epochs[-1]
     measured = last.host_step_ms * 1000
     rows.append(line("measured on this machine", f"{microseconds(measured):>9}"))
     if plan.ipu_step_us:
@@ -123,24 +126,28 @@ def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
     across = max(8, min(width, 64))
     per_cell = max(1, -(-len(tiles) // (across * 16)))
     cells = [
-        max(tiles[begin : begin + per_cell]) / capacity
-        for begin in range(0, len(tiles), per_cell)
+        max(tiles[begin : begin + per_cell]) for begin in range(0, len(tiles), per_cell)
     ]
+    least, most = min(tiles), max(tiles)
     for begin in range(0, len(cells), across):
-        parts: list[Part] = [_shade(cell) for cell in cells[begin : begin + across]]
+        parts: list[Part] = [
+            _shade(cell, least, most, capacity)
+            for cell in cells[begin : begin + across]
+        ]
         rows.append(line(*parts).simplify())
-    middle = tiles[len(tiles) // 2]
     text = (
-        f"fullest {byte_size(tiles[0])}, middle {byte_size(middle)}, "
-        f"room {byte_size(capacity)}; {_SCALE}"
+        f"fullest {byte_size(most)} ({share(most / capacity)}), emptiest "
+        f"{byte_size(least)} ({share(least / capacity)}), room {byte_size(capacity)}; "
+        f"{_SCALE}"
     )
     if per_cell > 1:
         text += f"; a cell stands for {per_cell} tiles"
     return [*rows, *(line((row, MUTED)) for row in wrapped(text, width))]
 
 
-def _shade(fraction: float) -> tuple[str, str]:
-    if fraction > 1.0:
+def _shade(size: int, least: int, most: int, capacity: int) -> tuple[str, str]:
+    """Return a cell: shades go from the emptiest tile to the fullest one."""
+    if size > capacity:
         return "X", BAD
-    level = min(4, int(fraction * 4) + 1) if fraction > 0 else 0
-    return _SHADES[level], WARN if level == 4 else "$primary"
+    level = round((size - least) / max(1, most - least) * (len(_SHADES) - 1))
+    return _SHADES[level], WARN if size > _NEARLY_FULL * capacity else "$primary"

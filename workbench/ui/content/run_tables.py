@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from textual.content import Content
 
-from workbench.core.events import RunStatus
-from workbench.core.experiment_spec import Figure
-from workbench.core.quantities import duration, microseconds
-from workbench.core.run_monitor import RunMonitor
-from workbench.core.verdict import verdict
+from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
+from workbench.core.experiment.experiment_spec import Figure
+from workbench.core.runs.events import EpochEnded, Evaluated, RunStatus
+from workbench.core.runs.run_monitor import RunMonitor
+from workbench.core.runs.verdict import verdict
 from workbench.ui.content.pieces import (
     BAD,
     GOOD,
@@ -25,12 +26,13 @@ from workbench.ui.content.pieces import (
     wrapped,
 )
 from workbench.ui.content.run_words import SYMBOLS
+from workbench.ui.content.script_run import script_next
 
 _NEXT = {
     RunStatus.FINISHED: "next: space marks it for comparison, a runs it again",
     RunStatus.STOPPED: "next: r resumes it",
     RunStatus.KILLED: "its process is gone; r resumes it",
-    RunStatus.FAILED: "next: 2 changes the experiment, l shows the log",
+    RunStatus.FAILED: "next: f opens this experiment in the form, l shows the log",
 }
 
 
@@ -48,11 +50,15 @@ def progress_line(monitor: RunMonitor, width: int) -> Content:
     digits = len(str(progress.steps))
     left = monitor.seconds_left
     time_left = f"{duration(left)} left" if left is not None else ""
-    tail = f" {progress.step:>{digits}}/{progress.steps}  {time_left:<14} "
+    done = f" {progress.step:>{digits}}/{progress.steps}"
     head = f" {monitor.preset}  epoch {progress.epoch}/{monitor.epochs_planned} "
+    if not progress.steps:
+        # Only the script knows how often it runs a program of its own.
+        done, head = f" {progress.step} executions", f" {monitor.preset}  "
+    tail = f"{done}  {time_left:<14} "
     state = f"{sign} {monitor.status.value}"
     if monitor.live and monitor.activity != "training":
-        tail = f" {progress.step:>{digits}}/{progress.steps}  {monitor.activity:<14} "
+        tail = f"{done}  {monitor.activity:<14} "
     space = max(6, width - len(head) - len(tail) - len(state) - 2)
     filled = bar(monitor.fraction, space)
     return line(
@@ -64,7 +70,10 @@ def progress_line(monitor: RunMonitor, width: int) -> Content:
 
 
 def verdict_lines(
-    monitor: RunMonitor, figures: Sequence[Figure], width: int
+    monitor: RunMonitor,
+    figures: Sequence[Figure],
+    remedy: Mapping[str, Any],
+    width: int,
 ) -> Content:
     """Return what came of the run and what to do next; empty while it is live."""
     if monitor.live:
@@ -73,7 +82,14 @@ def verdict_lines(
     style = WARN if monitor.status is RunStatus.STOPPED else style
     text = wrapped(verdict(monitor, figures), width - 2)
     rows = [line((f" {row}", style)) for row in text[:3]]
-    return lines(*rows, line((f" {_NEXT.get(monitor.status, '')}", MUTED)))
+    following = _NEXT.get(monitor.status, "")
+    if monitor.status is RunStatus.FAILED and monitor.instances:
+        following = "next: r resumes it, l shows the log of every instance"
+    for path, value in remedy.items():
+        following = f"next: f opens this experiment with {path} {value:g}"
+    if monitor.script:
+        following = script_next(monitor)
+    return lines(*rows, line((f" {following}", MUTED)))
 
 
 def epoch_table(monitor: RunMonitor, figures: Sequence[Figure], most: int) -> Content:
@@ -83,10 +99,9 @@ def epoch_table(monitor: RunMonitor, figures: Sequence[Figure], most: int) -> Co
     by_epoch = {item.epoch: item for item in figures}
     body: list[Content] = []
     for epoch in monitor.epochs:
-        accuracy = "" if epoch.accuracy is None else f"{epoch.accuracy:.4f}"
         body.append(
             line(
-                f"{epoch.epoch:<8}{epoch.loss:>7.4f}{accuracy:>9}"
+                f"{epoch.epoch:<8}{_reached(epoch)}"
                 f"{microseconds(epoch.host_step_ms * 1000):>9}"
                 f"{microseconds(epoch.ipu_step_us):>9}"
             )
@@ -98,17 +113,17 @@ def epoch_table(monitor: RunMonitor, figures: Sequence[Figure], most: int) -> Co
         body += [_printed(item) for item in figures[:3]]
     rows += body[-max(1, most - 2) :]
     if monitor.evaluation is not None:
-        test = monitor.evaluation
-        accuracy = "" if test.accuracy is None else f"{test.accuracy:.4f}"
-        rows.append(line((f"{'test':<8}{test.loss:>7.4f}{accuracy:>9}", MARK)))
+        rows.append(line((f"{'test':<8}{_reached(monitor.evaluation)}", MARK)))
     return lines(*rows)
 
 
+def _reached(item: EpochEnded | Evaluated | Figure) -> str:
+    return f"{four_decimals(item.loss):>7}{four_decimals(item.accuracy):>9}"
+
+
 def _printed(item: Figure) -> Content:
-    loss = "" if item.loss is None else f"{item.loss:.4f}"
-    accuracy = "" if item.accuracy is None else f"{item.accuracy:.4f}"
     step = "" if item.step_us is None else microseconds(item.step_us)
-    return line((f"{'printed':<8}{loss:>7}{accuracy:>9}{step:>18}", MUTED))
+    return line((f"{'printed':<8}{_reached(item)}{step:>18}", MUTED))
 
 
 def log_lines(monitor: RunMonitor, most: int) -> Content:

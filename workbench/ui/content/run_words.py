@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.core.events import RunStatus
+from datetime import datetime
+
+from workbench.core.runs.events import RunStatus
 from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, WARN
 
 SYMBOLS: dict[RunStatus, tuple[str, str]] = {
@@ -15,3 +17,8 @@ SYMBOLS: dict[RunStatus, tuple[str, str]] = {
     RunStatus.KILLED: ("✗", BAD),
 }
 """Sign and style of every status."""
+
+
+def begun_text(begun: datetime | None) -> str:
+    """Return when a run began, always in the same width."""
+    return begun.strftime("%d %b %H:%M") if begun else ""

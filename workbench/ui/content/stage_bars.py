@@ -5,13 +5,14 @@ from __future__ import annotations
 from textual.content import Content
 
 from ipu_runtime.plan.plan import Plan
-from workbench.core.quantities import byte_size, share
+from ipu_runtime.reports.quantities import byte_size, share
+from workbench.ui.content.layer_rows import stage_style
 from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, bar, line
 
 _EVEN, _UNEVEN = 1.1, 1.5
 
 
-def stage_bars(plan: Plan, width: int, most: int) -> list[Content]:
+def stage_bars(plan: Plan, width: int, most: int, muted: bool = False) -> list[Content]:
     """Return a line per stage; bars share one scale."""
     longest = max((max(s.forward_us, s.backward_us) for s in plan.stages), default=0.0)
     space = min(12, max(3, (width - 67) // 2))
@@ -24,38 +25,53 @@ def stage_bars(plan: Plan, width: int, most: int) -> list[Content]:
         room = "" if used is None else byte_size(used.used_bytes)
         full = 0.0 if used is None else used.used_bytes / max(1, used.capacity_bytes)
         fits = used is None or used.fits
+        plain = MUTED if muted else ""
         rows.append(
             line(
-                (f" stage {stage.index:<2} IPU {stage.ipu:<2} ", MUTED),
-                "fwd ",
-                (forward, "$phase-forward"),
-                f"{stage.forward_us:>7.1f}",
-                "  bwd ",
-                (backward, "$phase-backward"),
-                f"{stage.backward_us:>7.1f}",
+                (
+                    f" stage {stage.index:<2}",
+                    MUTED if muted else stage_style(stage.index),
+                ),
+                (f" IPU {stage.ipu:<2} ", MUTED),
+                ("fwd ", plain),
+                (forward, plain or "$phase-forward"),
+                (f"{stage.forward_us:>7.1f}  bwd ", plain),
+                (backward, plain or "$phase-backward"),
+                (f"{stage.backward_us:>7.1f}", plain),
                 (f"  stash {stage.fifo_depth:<2}", MUTED),
-                (f"{room:>9} {share(full):>5}", "" if fits else BAD),
+                (f"{room:>9} {share(full):>5}", plain if fits else BAD),
             )
         )
-    if len(plan.stages) > most:
-        rows.append(line((f" and {len(plan.stages) - most} stages more", MUTED)))
     return rows
 
 
-def balance_words(plan: Plan) -> Content:
-    """Return how even the stages are: the longest over the mean."""
+def balance_words(plan: Plan, most: int, muted: bool = False) -> Content:
+    """Return how even the stages are, the longest over the mean; `most` are shown."""
     times = [stage.forward_us + stage.backward_us for stage in plan.stages]
     if len(times) < 2 or not sum(times):
-        return line((" one stage: n cuts the model in two", MUTED))
+        return line(
+            (" one stage: n cuts the model in two, S into as many as you say", MUTED)
+        )
     balance = max(times) / (sum(times) / len(times))
     style = GOOD if balance < _EVEN else WARN if balance < _UNEVEN else BAD
     word = "even" if balance < _EVEN else "uneven"
     longest = times.index(max(times))
     return line(
         (" balance ", MUTED),
-        (f"{balance:.2f} {word}", style),
+        (f"{balance:.2f} {word}", MUTED if muted else style),
         (f"  stage {longest} is the longest", MUTED) if word == "uneven" else "",
         (f"   bubble {share(plan.bubble_fraction)}", MUTED),
+        (f"   {len(times) - most} stages more", MUTED) if len(times) > most else "",
+    )
+
+
+def stale_words(plan: Plan) -> Content:
+    """Say of what the grey figures below are."""
+    stages = f"{len(plan.stages)} stages" if len(plan.stages) > 1 else "no pipeline"
+    kind = f" {plan.schedule.kind.value}" if plan.schedule else ""
+    micro = f", {plan.request.gradient_accumulation} micro-batches"
+    return line(
+        (f" figures of the last plan that could run: {stages}{kind}{micro}", WARN)
     )
 
 

@@ -28,6 +28,7 @@ _ABOUT = {
     "machine, modelled ones are what the plan says for an IPU.",
     Scope.CHART: "Tab goes to the next chart. The dotted line is what the document "
     "prints.",
+    Scope.RUNS: "Every run, those of other processes too.",
     Scope.COMPARE: "Marked runs side by side: what was set differently, and what came "
     "of it.",
     Scope.REPORT: "Where the modelled time and memory of the experiment go, and what "

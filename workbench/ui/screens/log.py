@@ -6,16 +6,25 @@ from pathlib import Path
 
 from textual.content import Content
 
-from workbench.core.run_monitor import RunMonitor
-from workbench.ui.content.pieces import BAD, HEADING, MUTED, line, lines, wrapped
+from ipu_runtime.plan.config.file_reading import read_end
+from workbench.core.runs.run_monitor import RunMonitor
+from workbench.ui.content.pieces import (
+    BAD,
+    HEADING,
+    MUTED,
+    line,
+    lines,
+    without_terminal_codes,
+    wrapped,
+)
 from workbench.ui.content.run_tables import log_lines
 from workbench.ui.screens.reader import Reader
 
-_MOST_CHARACTERS = 20_000
+_MOST_BYTES = 20_000
 
 
 class LogScreen(Reader):
-    """Messages first, then the run's log file."""
+    """Messages first, then the files of the run and of its instances."""
 
     def __init__(self, monitor: RunMonitor, path: Path | None) -> None:
         title = f"Log of {monitor.run_id or monitor.preset}"
@@ -26,13 +35,22 @@ def _text(monitor: RunMonitor, path: Path | None, width: int) -> Content:
     rows = [log_lines(monitor, len(monitor.log) or 1)]
     if monitor.message:
         rows += [line((row, BAD)) for row in wrapped(monitor.message, width)]
-    if path is not None and path.exists():
-        written = path.read_text(encoding="utf-8", errors="replace")[-_MOST_CHARACTERS:]
+    for log in _logs(path) if path is not None else ():
+        name = log.name if log == path else f"instances/{log.name}"
+        written = read_end(log, _MOST_BYTES).decode(errors="replace")
+        written = without_terminal_codes(written)
         if written.strip():
-            rows += [line(""), line(("run.log", HEADING)), *_folded(written, width)]
+            rows += [line(""), line((name, HEADING)), *_folded(written, width)]
         else:
-            rows += [line(""), line(("run.log is empty", MUTED))]
+            rows += [line(""), line((f"{name} is empty", MUTED))]
     return lines(*rows)
+
+
+def _logs(path: Path) -> list[Path]:
+    """Return the log of a run and those of its instances."""
+    own = (path.parent / "instances").glob("*.log")
+    logs = [path, *sorted(own, key=lambda log: (len(log.name), log.name))]
+    return [log for log in logs if log.is_file()]
 
 
 def _folded(text: str, width: int) -> list[Content]:

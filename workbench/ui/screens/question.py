@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
@@ -56,6 +57,52 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(answer)
 
 
+class Ask(ModalScreen[str]):
+    """Asks which way to go; each answer has a letter, the safe one has the focus."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Choose", show=False),
+        Binding("escape", "stay", "Stay", show=False),
+    ]
+
+    def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._question, self._answers = question, answers
+
+    def compose(self) -> ComposeResult:
+        """Build the box."""
+        with Vertical(classes="box"):
+            yield Static(self._question, markup=False)
+            yield RowList(id="answers")
+
+    def on_mount(self) -> None:
+        """Put the cursor on the safe answer."""
+        answers = self.query_one("#answers", RowList)
+        answers.styles.height = len(self._answers)
+        answers.set_rows(
+            [
+                Row(line((f"{letter} ", MARK), words), letter)
+                for letter, words in self._answers
+            ]
+        )
+        answers.focus()
+
+    def on_key(self, event: Key) -> None:
+        """Give the answer of a letter."""
+        if event.key in dict(self._answers):
+            event.stop()
+            self.dismiss(event.key)
+
+    @on(RowList.Clicked)
+    def action_choose(self) -> None:
+        """Give the answer under the cursor."""
+        self.dismiss(self.query_one("#answers", RowList).cursor_key)
+
+    def action_stay(self) -> None:
+        """Give the safe answer."""
+        self.dismiss(self._answers[0][0])
+
+
 class AskText(ModalScreen[str | None]):
     """Asks for a line of text; a wrong answer keeps it open and says why."""
 
@@ -63,9 +110,16 @@ class AskText(ModalScreen[str | None]):
         Binding("escape", "cancel", "Cancel", show=False)
     ]
 
-    def __init__(self, question: str, value: str = "", hint: str = "") -> None:
+    def __init__(
+        self,
+        question: str,
+        value: str = "",
+        hint: str = "",
+        may_be_empty: bool = False,
+    ) -> None:
         super().__init__()
         self._question, self._value, self._hint = question, value, hint
+        self._may_be_empty = may_be_empty
 
     def compose(self) -> ComposeResult:
         """Build the box."""
@@ -80,7 +134,8 @@ class AskText(ModalScreen[str | None]):
 
     def check(self, text: str) -> str:
         """Return why a text cannot be taken; empty if it can."""
-        return "" if text.strip() else "type something, or esc"
+        taken = text.strip() or self._may_be_empty
+        return "" if taken else "type something, or esc"
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
@@ -96,16 +151,25 @@ class AskText(ModalScreen[str | None]):
 
 
 class Choose(ModalScreen[str | None]):
-    """Asks for one of some choices."""
+    """Asks for one of some choices, and says what each would do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel", show=False),
         Binding("enter", "choose", "Choose", show=False),
     ]
 
-    def __init__(self, question: str, choices: Sequence[str], value: str) -> None:
+    def __init__(
+        self,
+        question: str,
+        choices: Sequence[str],
+        value: str,
+        effect: Callable[[str], str],
+    ) -> None:
+        """Ask; `effect` is called in a thread, once for every choice."""
         super().__init__()
         self._question, self._choices, self._value = question, choices, value
+        self._effect = effect
+        self._effects: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         """Build the box."""
@@ -118,10 +182,39 @@ class Choose(ModalScreen[str | None]):
         """Put the cursor on the present choice."""
         choices = self.query_one("#choices", RowList)
         choices.styles.height = min(12, len(self._choices))
-        choices.set_rows([Row(line(choice), choice) for choice in self._choices])
+        self._show()
         if self._value in self._choices:
             choices.cursor_key = self._value
         choices.focus()
+        self._find_effects()
+
+    def _show(self) -> None:
+        widest = max(len(choice) for choice in self._choices)
+        self.query_one("#choices", RowList).set_rows(
+            [
+                Row(
+                    line(
+                        f"  {choice.ljust(widest + 2)}",
+                        (self._effects.get(choice, ""), MUTED),
+                    ),
+                    choice,
+                )
+                for choice in self._choices
+            ]
+        )
+
+    @work(thread=True, group="effects", exit_on_error=False)
+    def _find_effects(self) -> None:
+        for choice in self._choices:
+            if not self.is_attached:
+                return
+            now = choice == self._value
+            self._effects[choice] = "now" if now else self._effect(choice)
+            self.app.call_from_thread(self._show_again)
+
+    def _show_again(self) -> None:
+        if self.is_attached:
+            self._show()
 
     @on(RowList.Clicked)
     def action_choose(self) -> None:

@@ -13,13 +13,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ipu_runtime.plan.plan import Plan
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.quantities import byte_size, change, microseconds, share
-from workbench.core.schedule_comparison import ScheduleRow, compare_schedules
+from ipu_runtime.reports.quantities import byte_size, change, microseconds, share
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, fit, line
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
+
+_OTHER_LINES = 17
+"""Lines of the screen that the timeline cannot have."""
 
 
 class SchedulesScreen(ModalScreen[str | None]):
@@ -43,7 +46,7 @@ class SchedulesScreen(ModalScreen[str | None]):
             yield RowList(id="schedules")
             yield Static(id="schedule-note")
             yield TimelineView(id="whatif-timeline")
-            yield Static(line((LEGEND, MUTED)))
+            yield Static(line((LEGEND, MUTED)), id="schedule-caption")
 
     def on_mount(self) -> None:
         """Put the cursor on the schedule in use."""
@@ -56,7 +59,16 @@ class SchedulesScreen(ModalScreen[str | None]):
         table.set_rows(rows)
         table.cursor_key = self._now
         table.focus()
+        timeline = self._rows[self._now].timeline
+        ipus = len(timeline.ipus) if timeline else 0
+        room = max(4, self.app.size.height - _OTHER_LINES)
+        self.query_one(TimelineView).styles.height = min(ipus + 2, room)
         self._show(self._now)
+
+    @on(TimelineView.Pointed)
+    def _pointed(self) -> None:
+        caption = self.query_one(TimelineView).caption
+        self.query_one("#schedule-caption", Static).update(line((caption, MUTED)))
 
     @on(RowList.Highlighted)
     def _moved(self, event: RowList.Highlighted) -> None:
@@ -83,8 +95,8 @@ class SchedulesScreen(ModalScreen[str | None]):
 
 def _heading() -> Content:
     text = (
-        f"{'schedule':<18}{'per batch':>10}{'':>8}{'bubble':>8}{'stash':>9}"
-        f"{'fullest IPU':>13}  on the IPU"
+        f"{'schedule':<18}{'per batch':>10}{'':>7}{'bubble':>7}{'stash':>6}"
+        f"{'fullest IPU':>12}  on the IPU"
     )
     return line((text, MUTED))
 
@@ -99,8 +111,8 @@ def _line(row: ScheduleRow, now: str, base: float) -> Content:
     return line(
         name,
         f"{microseconds(row.us_per_batch):>10}",
-        (f"{difference:>8}", GOOD if row.us_per_batch < base else WARN),
-        f"{bubble:>8}{row.stash:>9}{memory:>13}  ",
+        (f"{difference:>7}", GOOD if row.us_per_batch < base else WARN),
+        f"{bubble:>7}{row.stash:>6}{memory:>12}  ",
         ("yes", GOOD) if row.kind.on_ipu else ("no, what-if", MUTED),
     )
 

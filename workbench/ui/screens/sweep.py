@@ -1,32 +1,48 @@
-"""Sweeps from the current experiment: the question, and the table that grows."""
+"""Sweeps from the current experiment: the question, and the screen that grows."""
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from workbench.core.draft import Draft
-from workbench.core.quantities import count, microseconds, share
-from workbench.core.record_files import RecordError
-from workbench.core.run_context import RunControl
-from workbench.core.sweep import ranked, run_sweep
-from workbench.core.sweep_grid import Axis, count_points, parse_grid
-from workbench.core.sweep_point import PointResult
-from workbench.core.sweep_record import SweepDefinition, SweepRecord
-from workbench.ui.content.pieces import BAD, GOOD, MUTED, fit, line
+from workbench.core.editing.draft import Draft
+from workbench.core.runs.record_files import RecordError
+from workbench.core.runs.run_context import RunControl
+from workbench.core.sweeps.sweep import ranked, run_sweep
+from workbench.core.sweeps.sweep_grid import Axis, Point, count_points, parse_grid
+from workbench.core.sweeps.sweep_point import PLAN_METRICS, PointResult, experiment_at
+from workbench.core.sweeps.sweep_record import (
+    SweepDefinition,
+    SweepRecord,
+    stored_sweep,
+)
+from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.content.pieces import BAD, MUTED, line, lines
+from workbench.ui.content.sweep_table import (
+    heading,
+    point_rows,
+    sorted_points,
+    sweep_columns,
+    sweep_map,
+)
 from workbench.ui.screens.question import AskText
+from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.row_list import Row, RowList
 
 _TRAIN = "train"
+_ROOMY = 200
+_MOST_WHILE_GROWING = 500
+"""Rows that are drawn again and again; all of them when the sweep is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,15 @@ class Grid:
 
     axes: tuple[Axis, ...]
     trained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPoint:
+    """A point that is to be loaded into the form."""
+
+    preset: str
+    tables: Mapping[str, Any]
+    words: str
 
 
 class AskGrid(AskText):
@@ -66,51 +91,89 @@ def read_grid(text: str) -> Grid | str:
     return str(problems[0]) if problems else Grid(axes, trained)
 
 
-class SweepScreen(ModalScreen[None]):
-    """Results as they come, best first; esc stops and closes."""
+def sweep_words(group: str) -> str:
+    """Return what a former sweep went through."""
+    try:
+        definition, results = stored_sweep(group)
+    except RecordError:
+        return "cannot be read"
+    fields = " x ".join(axis.path.rpartition(".")[2] for axis in definition.axes)
+    how = "trained" if definition.trained else "planned"
+    return f"{len(results):,} points {how}, {fields}"
+
+
+class SweepScreen(ModalScreen[ChosenPoint | None]):
+    """Points as they come, best first; enter loads one, esc stops and closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,s", "close", "Stop and close", show=False)
+        *bindings_for(Scope.SWEEP),
+        Binding("escape", "close", "Stop and close", show=False),
     ]
 
-    def __init__(self, draft: Draft, text: str) -> None:
+    def __init__(
+        self,
+        definition: SweepDefinition,
+        opened: Callable[[], SweepRecord],
+        results: list[PointResult] | None = None,
+        group: str = "",
+    ) -> None:
         super().__init__()
+        self._definition, self._open = definition, opened
+        self._columns = sweep_columns(definition, _ROOMY)
+        self._control = RunControl()
+        self._results: list[PointResult] = results or []
+        self._kept = results is not None
+        self._total = count_points(definition.axes)
+        self._state = f"kept: {group}" if self._kept else "starting"
+        self._working = False
+        self._sorted_by, self._reverse = len(definition.axes), False
+        self._shown: object = None
+
+    @classmethod
+    def of_grid(cls, draft: Draft, text: str) -> SweepScreen:
+        """Begin the sweep of a text that `AskGrid` has let through."""
         grid = read_grid(text)
         if isinstance(grid, str):
             raise ValueError(grid)
-        self._grid = grid
-        self._tables, self._preset = draft.tables, draft.preset.name
-        self._control = RunControl()
-        self._results: list[PointResult] = []
-        self._state = "starting"
+        definition = SweepDefinition(
+            draft.preset.name, draft.tables, grid.axes, grid.trained
+        )
+        return cls(definition, lambda: SweepRecord.create(definition))
+
+    @classmethod
+    def of_group(cls, group: str) -> SweepScreen:
+        """Show what a former sweep has left."""
+        definition, results = stored_sweep(group)
+        return cls(definition, lambda: SweepRecord.reopen(group), results, group)
 
     def compose(self) -> ComposeResult:
-        """Build the table."""
-        with Vertical(classes="box wide-box") as box:
-            box.border_title = f"Sweep of {self._preset}"
-            box.border_subtitle = "esc stops and closes; results are kept"
+        """Build table and map."""
+        with Vertical(classes="box full-box") as box:
+            box.border_title = f"Sweep of {self._definition.preset}"
+            box.border_subtitle = "enter loads   ←→ sort   v reverse   esc closes"
             yield Static(id="sweep-state")
-            yield Static(_heading(self._grid))
+            yield Static(id="sweep-heading")
             yield RowList(id="sweep-table")
+            yield FlowText(id="sweep-map")
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Begin, unless everything is there."""
         self.query_one("#sweep-table", RowList).focus()
         self.set_interval(0.2, self.show_results)
-        self.sweep()
+        if not self._kept:
+            self.sweep()
+        self.show_results()
 
     @work(thread=True, group="sweep", exit_on_error=False)
     def sweep(self) -> None:
         """Go through the points; runs outside the screen's thread."""
-        definition = SweepDefinition(
-            self._preset, self._tables, self._grid.axes, self._grid.trained
-        )
         try:
-            record = SweepRecord.create(definition)
+            record = self._open()
         except RecordError as error:
             self._state = f"cannot begin: {error}"
             return
-        self._state = "training" if self._grid.trained else "planning"
+        self._working = True
+        self._state = "training" if self._definition.trained else "planning"
         try:
             for result in run_sweep(record, self._control, jobs=1):
                 self._results.append(result)
@@ -119,61 +182,90 @@ class SweepScreen(ModalScreen[None]):
         except RecordError as error:
             self._state = f"broke off: {error}"
         finally:
+            self._working = False
             record.close()
 
+    @on(RowList.Resized)
+    def _resized(self) -> None:
+        self.show_results()
+
+    @property
+    def _metric(self) -> str:
+        return "loss_last" if self._definition.trained else PLAN_METRICS[0]
+
     def show_results(self) -> None:
-        """Show what has come so far."""
+        """Show what has come so far, if that is more or in another order."""
         results = list(self._results)
-        total = count_points(self._grid.axes)
-        self.query_one("#sweep-state", Static).update(
-            line(self._state, (f"   {len(results)} of {total} points", MUTED))
-        )
         table = self.query_one("#sweep-table", RowList)
-        metric = "accuracy_last" if self._grid.trained else "ipu_us_per_batch"
-        order = ranked(results, metric)
-        rest = [result for result in results if result not in order]
-        rows = [
-            Row(_line(result, self._grid, place == 0), str(result.index))
-            for place, result in enumerate([*order, *rest])
-        ]
-        table.set_rows(
-            rows or [Row(line(("the first point comes in a moment", MUTED)))]
+        width = table.scrollable_content_region.width
+        shown = len(results), self._state, self._sorted_by, self._reverse, width
+        if shown == self._shown:
+            return
+        self._shown = shown
+        wrong = sum(bool(result.problem) for result in results)
+        note = f"   {len(results):,} of {self._total:,} points, {wrong:,} cannot run"
+        left = not self._working and self._kept and len(results) < self._total
+        more = "   r goes on with it" if left else ""
+        self.query_one("#sweep-state", Static).update(
+            line(self._state, (note + more, MUTED))
         )
+        self._columns = sweep_columns(self._definition, width)
+        column = self._columns[self._sorted_by]
+        self.query_one("#sweep-heading", Static).update(
+            heading(self._columns, self._sorted_by, self._reverse)
+        )
+        best = next(iter(ranked(results, self._metric)), None)
+        points = sorted_points(results, column, self._reverse)
+        if self._working:
+            points = points[:_MOST_WHILE_GROWING]
+        rows = point_rows(points, self._columns, best)
+        empty = [Row(line(("the first point comes in a moment", MUTED)))]
+        table.set_rows(rows or empty)
+        mapped = column if column.show else self._columns[len(self._definition.axes)]
+        self.query_one("#sweep-map", FlowText).show(
+            lambda width: lines(*sweep_map(results, self._definition, mapped, width))
+        )
+
+    def _sort(self, by: int, reverse: bool) -> None:
+        self._sorted_by, self._reverse = by % len(self._columns), reverse
+        self.show_results()
+
+    def action_sweep_sort_left(self) -> None:
+        """Sort by the column before."""
+        self._sort(self._sorted_by - 1, False)
+
+    def action_sweep_sort_right(self) -> None:
+        """Sort by the next column."""
+        self._sort(self._sorted_by + 1, False)
+
+    def action_sweep_reverse(self) -> None:
+        """Turn the order round."""
+        self._sort(self._sorted_by, not self._reverse)
+
+    def action_sweep_go_on(self) -> None:
+        """Do what is left of a former sweep."""
+        if self._kept and not self._working and len(self._results) < self._total:
+            self.sweep()
+
+    @on(RowList.Clicked)
+    @work
+    async def action_sweep_load(self) -> None:
+        """Load the point under the cursor into the form."""
+        key = self.query_one("#sweep-table", RowList).cursor_key
+        result = next((item for item in self._results if str(item.index) == key), None)
+        if result is None:
+            return
+        point = Point(result.index, result.values)
+        found = await asyncio.to_thread(experiment_at, self._definition.tables, point)
+        if found.spec is None:
+            text = f"it cannot be loaded: {result.problem or 'it is not valid'}"
+            self.query_one("#sweep-state", Static).update(line((text, BAD)))
+            return
+        words = ", ".join(f"{path}={value}" for path, value in result.values.items())
+        self._control.stop.set()
+        self.dismiss(ChosenPoint(self._definition.preset, found.tables, words))
 
     def action_close(self) -> None:
         """Stop and go back."""
         self._control.stop.set()
-        self.dismiss()
-
-
-_PLANNED = (
-    ("per batch", "ipu_us_per_batch", microseconds),
-    ("samples/s", "samples_per_second", count),
-    ("bubble", "bubble_fraction", share),
-    ("memory", "memory_fraction", share),
-)
-_TRAINED = (
-    ("loss", "loss_last", lambda value: f"{value:.4f}"),
-    ("accuracy", "accuracy_last", lambda value: f"{value:.4f}"),
-    ("modelled", "ipu_step_us", microseconds),
-    ("seconds", "seconds", lambda value: f"{value:.1f} s"),
-)
-
-
-def _heading(grid: Grid) -> Content:
-    names = "".join(fit(axis.path.rpartition(".")[2], 18) for axis in grid.axes)
-    columns = _TRAINED if grid.trained else _PLANNED
-    metrics = "".join(f"{title:>11}" for title, _, _ in columns)
-    return line((names + metrics, MUTED))
-
-
-def _line(result: PointResult, grid: Grid, best: bool) -> Content:
-    values = "".join(fit(str(result.values[axis.path]), 18) for axis in grid.axes)
-    if result.problem:
-        return line(values, (f" {result.problem}", BAD))
-    columns = _TRAINED if grid.trained else _PLANNED
-    cells = "".join(
-        f"{show(result.metrics[key]) if key in result.metrics else '-':>11}"
-        for _, key, show in columns
-    )
-    return line(values, cells, ("  best", GOOD) if best else "")
+        self.dismiss(None)

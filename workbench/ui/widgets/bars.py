@@ -52,13 +52,13 @@ class EdgedBar(Static):
 class TabBar(EdgedBar):
     """The areas, the present one marked."""
 
-    def show_areas(self, titles: Sequence[tuple[str, str]], active: str) -> None:
+    def show_areas(self, titles: Sequence[tuple[str, str]], active: str | None) -> None:
         """Show the areas: pairs of name and title."""
         parts: list[Part] = []
         for number, (name, title) in enumerate(titles, start=1):
             text = f" {number} {title} "
             content = Content.styled(text, "reverse bold" if name == active else MUTED)
-            parts.append(content.stylize(_click(f"app.area_{name}")))
+            parts.append(content.stylize(_click(f"app.area('{name}')")))
             parts.append(" ")
         self.show(line(*parts))
 

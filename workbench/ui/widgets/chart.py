@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,10 +14,11 @@ from textual.color import Color
 from textual.message import Message
 from textual.widget import Widget
 
-from workbench.core.describe import METRIC_WORDS, describe, figure
-from workbench.core.plotting import Chart, Colour, Line, draw
-from workbench.core.series import Curve
-from workbench.core.smoothing import next_level, smooth
+from ipu_runtime.reports.quantities import four_digits
+from workbench.core.charts.plotting import Chart, Colour, Line, draw
+from workbench.core.charts.smoothing import next_level, smooth
+from workbench.core.runs.describe import METRIC_WORDS, describe
+from workbench.core.runs.series import Curve
 from workbench.ui.actions import Scope, bindings_for
 
 _ZOOM_LEVELS = 6
@@ -28,7 +30,7 @@ class NamedCurve:
 
     name: str
     curve: Curve
-    show: Callable[[float], str] = figure
+    show: Callable[[float], str] = four_digits
     """How a value is written."""
     metric: str = ""
     """Name among `series.METRICS`, for the sentence that reads the curve."""
@@ -36,6 +38,15 @@ class NamedCurve:
     """Theme variable of its colour, unless `colour` is given."""
     colour: Colour = None
     marker: str = "braille"
+    behind: Curve = Curve()  # noqa: RUF009
+    """A second, faint curve, as a running mean is."""
+    sign: str = ""
+    """Stands on some of its points, for curves of several runs."""
+
+
+def _nearest(xs: Sequence[float], x: float) -> int:
+    """Return the place of the first point that is not before x, or the last."""
+    return min(bisect_left(xs, x), len(xs) - 1)
 
 
 class ChartView(Widget, can_focus=True):
@@ -53,6 +64,13 @@ class ChartView(Widget, can_focus=True):
             super().__init__()
             self.chart = chart
 
+    class CursorMoved(Message):
+        """The cursor stands at another place, or nowhere."""
+
+        def __init__(self, chart: ChartView, x: float | None) -> None:
+            super().__init__()
+            self.chart, self.x = chart, x
+
     def __init__(
         self,
         title: str,
@@ -66,10 +84,11 @@ class ChartView(Widget, can_focus=True):
         self._title, self._unit, self._empty = title, unit, empty
         self._curves: Sequence[NamedCurve] = ()
         self._references: tuple[float, ...] = ()
+        self._grow = True
         self.smoothing = 0.0
         self.log_x, self.log_y = False, log_y
         self._zoom = 0
-        self._cursor: int | None = None
+        self._cursor: float | None = None
         self._drawn: tuple[object, Text] | None = None
 
     @property
@@ -77,48 +96,71 @@ class ChartView(Widget, can_focus=True):
         """What it shows, as measured."""
         return self._curves
 
+    @property
+    def cursor(self) -> float | None:
+        """Where the cursor stands; charts beside each other have one together."""
+        return self._cursor
+
+    @cursor.setter
+    def cursor(self, x: float | None) -> None:
+        if x != self._cursor:
+            self._cursor = x
+            self._changed()
+
     def retitle(self, title: str) -> None:
         """Show another quantity."""
         self._title = title
 
     def show_curves(
-        self, curves: Sequence[NamedCurve], references: tuple[float, ...] = ()
+        self,
+        curves: Sequence[NamedCurve],
+        references: tuple[float, ...] = (),
+        *,
+        grow: bool = True,
     ) -> None:
-        """Show other curves; dotted lines stand at the reference values."""
-        self._curves, self._references = curves, references
+        """Show other curves, which may `grow`; dotted lines stand at the references."""
+        self._curves, self._references, self._grow = curves, references, grow
         self._show_titles()
         self.refresh()
 
-    def _shown_curves(self) -> list[NamedCurve]:
-        return [replace(item, curve=self._shown(item.curve)) for item in self._curves]
+    def _lines(self) -> tuple[Line, ...]:
+        """Return what is drawn, faint curves first and thus behind the others."""
+        faint, lines = [], []
+        muted = self._theme_colour("secondary")
+        for item in self._curves:
+            colour = item.colour or self._theme_colour(item.variable)
+            behind = item.curve if self.smoothing else item.behind
+            if behind.xs:
+                shown = self._shown(behind, 0.0)
+                faint.append(Line(shown, muted, item.marker, faint=True))
+            shown = self._shown(item.curve, self.smoothing)
+            lines.append(Line(shown, colour, item.marker, sign=item.sign))
+        return (*faint, *lines)
 
-    def _shown(self, curve: Curve) -> Curve:
-        ys = smooth(curve.ys, self.smoothing)
+    def _shown(self, curve: Curve, smoothing: float) -> Curve:
+        ys = smooth(curve.ys, smoothing)
         if not self._zoom or not curve.xs:
             return Curve(curve.xs, ys)
         span = (curve.xs[-1] - curve.xs[0]) / 2**self._zoom
-        middle = self._cursor_x
+        middle = self._cursor
         end = curve.xs[-1] if middle is None else middle + span / 2
         end = min(max(end, curve.xs[0] + span), curve.xs[-1])
         begin = bisect_left(curve.xs, end - span)
         stop = bisect_left(curve.xs, end) + 1
         return Curve(curve.xs[begin:stop], ys[begin:stop])
 
-    @property
-    def _cursor_x(self) -> float | None:
-        longest = self._longest()
-        if self._cursor is None or not longest:
-            return None
-        return longest[min(self._cursor, len(longest) - 1)]
-
-    def _longest(self) -> tuple[float, ...]:
-        return max((item.curve.xs for item in self._curves), key=len, default=())
+    def _longest(self) -> Curve:
+        curves = (item.curve for item in self._curves)
+        return max(curves, key=lambda curve: len(curve.xs), default=Curve())
 
     def render(self) -> Text:
         """Draw the curves, or the sentence that stands for them."""
         width, height = self.content_size
         if not any(item.curve.xs for item in self._curves):
-            return Text(self._empty, style="dim")
+            text = self._empty if self._grow else "nothing of it was reported"
+            return Text(text, style="dim")
+        if not any(math.isfinite(y) for item in self._curves for y in item.curve.ys):
+            return Text(f"{self._title}: no report is a number", style="dim")
         if width < 12 or height < 4:
             return Text("")
         state = (
@@ -132,24 +174,25 @@ class ChartView(Widget, can_focus=True):
         return self._drawn[1]
 
     def _draw(self, width: int, height: int) -> Text:
-        lines = tuple(
-            Line(
-                item.curve,
-                item.colour or self._theme_colour(item.variable),
-                item.marker,
-            )
-            for item in self._shown_curves()
-        )
+        units = {item.curve.unit for item in self._curves if item.curve.xs}
         chart = Chart(
-            lines,
+            self._lines(),
             self._references,
-            self._cursor_x,
+            self._cursor,
             self.log_x,
             self.log_y,
             bool(getattr(self.app, "ascii_only", False)),
             self._theme_colour("secondary"),
+            " or ".join(sorted(units)),
+            self._broken(),
+            self._theme_colour("error"),
         )
         return Text.from_ansi(draw(chart, width, height), no_wrap=True)
+
+    def _broken(self) -> tuple[float, ...]:
+        """Return where curves stop to be numbers."""
+        found = (item.curve.first_broken for item in self._curves)
+        return tuple(x for x in found if x is not None)
 
     def _theme_colour(self, variable: str) -> Colour:
         value = self.app.theme_variables.get(variable, "")
@@ -162,8 +205,12 @@ class ChartView(Widget, can_focus=True):
         for item in self._curves:
             if item.curve.ys:
                 newest.append(f"{item.name} {item.show(item.curve.ys[-1])}".strip())
-        view = [self._unit] if self._unit else []
-        view += [f"smoothed {self.smoothing:g}"] if self.smoothing else []
+        view = [f"no number from {x:.3g} on" for x in self._broken()[:1]]
+        view += [self._unit] if self._unit else []
+        if self.smoothing:
+            view.append(f"smoothed {self.smoothing:g}, dots: as reported")
+        elif any(item.behind.xs for item in self._curves):
+            view.append("dots: mean of the epoch")
         view += [
             f"log {axis}" for axis, on in (("y", self.log_y), ("x", self.log_x)) if on
         ]
@@ -178,16 +225,19 @@ class ChartView(Widget, can_focus=True):
     @property
     def reading(self) -> str:
         """What stands under the cursor; empty without one."""
-        x = self._cursor_x
-        if x is None:
+        x, longest = self._cursor, self._longest()
+        if x is None or not longest.xs:
             return ""
         parts = []
         for item in self._curves:
             if item.curve.xs:
-                place = min(bisect_left(item.curve.xs, x), len(item.curve.xs) - 1)
+                place = _nearest(item.curve.xs, x)
                 value = smooth(item.curve.ys, self.smoothing)[place]
                 parts.append(f"{item.name} {item.show(value)}".strip())
-        return f"epoch {x:.3f}: {', '.join(parts)}"
+                if item.behind.xs:
+                    mean = item.behind.ys[_nearest(item.behind.xs, x)]
+                    parts.append(f"epoch's mean {item.show(mean)}")
+        return f"{longest.unit} {x:.3f}: {', '.join(parts)}"
 
     @property
     def sentence(self) -> str:
@@ -228,13 +278,19 @@ class ChartView(Widget, can_focus=True):
         self._move_cursor(1)
 
     def _move_cursor(self, step: int) -> None:
-        count = len(self._longest())
+        xs = self._longest().xs
+        count = len(xs)
         if not count:
             return
         stride = max(1, round(count / max(1, self.content_size.width) / 2**self._zoom))
-        start = count - 1 if self._cursor is None else self._cursor + step * stride
-        self._cursor = min(max(start, 0), count - 1)
-        self._changed()
+        place = count - 1
+        if self._cursor is not None:
+            place = _nearest(xs, self._cursor) + step * stride
+        self._put_cursor(xs[min(max(place, 0), count - 1)])
+
+    def _put_cursor(self, x: float | None) -> None:
+        self.cursor = x
+        self.post_message(self.CursorMoved(self, x))
 
     def action_chart_zoom_in(self) -> None:
         """Show a shorter piece."""
@@ -250,7 +306,8 @@ class ChartView(Widget, can_focus=True):
         """Show everything without a cursor; a second time give the area back."""
         if self._cursor is None and not self._zoom:
             self.post_message(self.Maximised(self))
-        self._cursor, self._zoom = None, 0
+        self._zoom = 0
+        self._put_cursor(None)
         self._changed()
 
     def action_chart_maximise(self) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from textual.content import Content
 
-from ipu_runtime.plan.field import Field
+from ipu_runtime.plan.config.field import Field
 from ipu_runtime.plan.problem import Problem, Severity
-from workbench.core.draft import Draft, draft_fields
+from ipu_runtime.reports.quantities import plural
+from workbench.core.editing.draft import Draft, draft_fields
 from workbench.ui.content.pieces import (
     BAD,
     HEADING,
@@ -17,7 +18,6 @@ from workbench.ui.content.pieces import (
     WARN,
     fit,
     line,
-    plural,
     wrapped,
 )
 from workbench.ui.widgets.row_list import Row, RowList
@@ -60,6 +60,11 @@ class FieldForm(RowList):
         changed = set(draft.changed())
         width = self.scrollable_content_region.width
         rows: list[Row] = []
+        hidden = [
+            path
+            for path in draft_fields()
+            if not self._lets_through(path, changed) and draft.problem_at(path)
+        ]
         for group, members in form_groups().items():
             chosen = [path for path in members if self._lets_through(path, changed)]
             narrowed = bool(self.words) or self.only_changed
@@ -73,6 +78,8 @@ class FieldForm(RowList):
         if not rows:
             what = "changed field" if self.only_changed else "field"
             rows = [Row(line((f"no {what} contains it: esc clears the filter", MUTED)))]
+        notice = f"hidden, but to mend: {', '.join(hidden)}"
+        rows[:0] = [Row(line((r, BAD))) for r in wrapped(notice, width) if hidden]
         self.set_rows(rows)
 
     def _lets_through(self, path: str, changed: set[str]) -> bool:
@@ -80,6 +87,11 @@ class FieldForm(RowList):
             return False
         text = f"{path} {draft_fields()[path].help}".lower()
         return all(word in text for word in self.words.lower().split())
+
+    def reveal(self, path: str) -> None:
+        """Let nothing hide a field."""
+        self.words, self.only_changed = "", False
+        self._folded.discard(_group_of(path))
 
     def fold(self, folded: bool) -> None:
         """Hide or show the fields of the group under the cursor."""

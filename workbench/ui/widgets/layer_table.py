@@ -1,78 +1,98 @@
-"""The layers of the model in order, with what each costs and where it runs."""
+"""The layers of the model in order, large models folded by blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
 
-from ipu_runtime.plan.plan import LayerPlan, Plan
-from workbench.core.quantities import byte_size
-from workbench.ui.content.pieces import MARK, MUTED, fit, line
+from workbench.core.editing.layer_groups import LayerGroup, layer_groups
+from workbench.ui.content.layer_rows import (
+    LayerSpan,
+    ShownLayers,
+    all_blocks,
+    cut_row,
+    heading,
+    minimap,
+    span_row,
+    visible_spans,
+)
+from workbench.ui.content.pieces import lines
 from workbench.ui.widgets.row_list import Row, RowList, cursor_bindings
 
-_STAGE_STYLES = ("$primary", "$accent", "$success", "$secondary")
+_FOLDED_FROM = 40
+"""Models of so many layers are folded at first, and have a map."""
 
 
 class LayerTable(RowList, inherit_bindings=False):
-    """One line per layer, a rule where the model is cut."""
+    """One line per layer or block, a rule where the model is cut."""
 
     # `k` compares schedules here, so it does not move the cursor.
     BINDINGS: ClassVar[list[BindingType]] = cursor_bindings(letters=False)
 
-    def show_plan(self, plan: Plan, locked: Collection[str], valid: bool) -> None:
-        """Show the layers of a plan; muted while the experiment is wrong."""
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._names: tuple[str, ...] = ()
+        self._folded: set[str] = set()
+        self._spans: dict[str, LayerSpan] = {}
+        self._shown: ShownLayers | None = None
+
+    def show_layers(self, shown: ShownLayers) -> None:
+        """Show the layers of a draft; a model seen for the first time is folded."""
+        names = tuple(layer.name for layer in shown.layers)
+        groups = layer_groups(names)
+        if names != self._names:
+            self._names = names
+            self._folded = all_blocks(groups) if len(names) >= _FOLDED_FROM else set()
         width = self.scrollable_content_region.width
-        name_width = _name_width(width)
+        whole = LayerGroup("", 0, len(names) - 1)
+        spans = visible_spans(shown.layers, groups, self._folded, whole)
         rows: list[Row] = []
-        for index, layer in enumerate(plan.layers):
-            before = plan.layers[index - 1] if index else None
-            if before is not None and before.stage != layer.stage:
-                rows.append(Row(_cut(before, plan, width)))
-            rows.append(
-                Row(_layer(layer, layer.name in locked, name_width, valid), layer.name)
-            )
+        above = None
+        for span in spans:
+            before = span.first - 1
+            cut = before >= 0 and shown.stages[before] != shown.stages[span.first]
+            # The head of an open block has the cut above it, not its first layer.
+            if cut and not (above and above.first == span.first):
+                rows.append(Row(cut_row(before, shown, width)))
+            rows.append(Row(span_row(span, shown, width), span.key))
+            above = span
+        self._spans = {span.key: span for span in spans}
+        self._shown = shown
         self.set_rows(rows)
 
     @property
-    def index(self) -> int:
-        """Number of the layer under the cursor."""
-        return self.keys.index(self.cursor_key) if self.cursor_key in self.keys else 0
+    def span(self) -> LayerSpan | None:
+        """The layer or block under the cursor."""
+        return self._spans.get(self.cursor_key)
 
+    @property
+    def places(self) -> list[int]:
+        """First layers of all lines: where a cut may go."""
+        return sorted({span.first for span in self._spans.values()})
 
-def _name_width(width: int) -> int:
-    return min(max(width - 63, 10), 30)
+    def toggle_fold(self) -> bool:
+        """Fold or unfold the block at the cursor; tell whether there is one."""
+        here = self.span
+        if here is None:
+            return False
+        around = [
+            span
+            for span in self._spans.values()
+            if span.is_block and span.first <= here.first and here.last <= span.last
+        ]
+        if not around:
+            return False
+        block = here if here.is_block else around[-1]
+        self._folded ^= {block.key}
+        self.cursor_key = block.key
+        return True
 
-
-def heading(width: int) -> Content:
-    """Return the line above the columns."""
-    name_width = _name_width(width)
-    text = (
-        f"  {fit('layer', name_width)} {fit('kind', 12)}{'output':>10}{'params':>8}"
-        f"{'fwd us':>7}{'bwd us':>8}{'memory':>9} stage"
-    )
-    return line((fit(text, width), MUTED))
-
-
-def _layer(layer: LayerPlan, locked: bool, name_width: int, valid: bool) -> Content:
-    shape = "x".join(str(extent) for extent in layer.output_shape)
-    text = (
-        f"{fit(layer.name, name_width)} {fit(layer.kind, 12)}{fit(shape, 10, True)}"
-        f"{_short_count(layer.parameters):>8}{layer.forward_us:>7.1f}"
-        f"{layer.backward_us:>8.1f}{byte_size(layer.memory_bytes):>9}"
-    )
-    style = _STAGE_STYLES[layer.stage % len(_STAGE_STYLES)]
-    lock = ("L ", MARK) if locked else "  "
-    return line(lock, (text, "" if valid else MUTED), (f" ▌{layer.stage:<3}", style))
-
-
-def _short_count(value: int) -> str:
-    return f"{value:,}" if value < 1_000_000 else f"{value / 1e6:,.1f}M"
-
-
-def _cut(before: LayerPlan, plan: Plan, width: int) -> Content:
-    text = f" cut: {byte_size(before.crossing_bytes)} per micro-batch "
-    dashes = max(4, width - len(text) - 6)
-    return line((f"  {'─' * dashes}{text}──", MUTED))
+    def heading(self) -> Content:
+        """Return the line above the columns, and the map of a large model."""
+        width = self.scrollable_content_region.width
+        span, shown = self.span, self._shown
+        if shown is None or span is None or len(shown.layers) < _FOLDED_FROM:
+            return heading(width)
+        return lines(minimap(shown.stages, span, width), heading(width))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.message import Message
 
-from workbench.core.preset_store import Preset
+from workbench.core.runs.run_notes import notes_text
 from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.controllers.experiment import ExperimentController
+from workbench.ui.controllers.known_runs import RunEntry
+from workbench.ui.controllers.runs import RunController
 from workbench.ui.widgets.filter_line import FilterLine
-from workbench.ui.widgets.preset_list import PresetList
 from workbench.ui.widgets.row_list import RowList
-from workbench.ui.widgets.run_list import RunEntry, RunList
+from workbench.ui.widgets.sidebar_lists import PresetList, RunList
 
 
 class Sidebar(Vertical):
@@ -24,37 +24,12 @@ class Sidebar(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for(Scope.START)]
 
-    class PresetOpened(Message):
-        """A preset is to be configured."""
-
-    class RunOpened(Message):
-        """A run is to be looked at."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
-
-    class RunMarked(Message):
-        """A run goes into the comparison or out of it."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
-
-    class RunResumed(Message):
-        """A run is to go on."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
-
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self, experiment: ExperimentController, runs: RunController) -> None:
+        super().__init__(id="sidebar")
+        self._experiment, self._controller = experiment, runs
         self.presets = PresetList(id="presets")
         self.runs = RunList(id="runs")
-        self._shown: tuple[Sequence[Preset], Collection[str]] = ((), ())
-        self._entries: list[RunEntry] = []
-        self._marked: list[str] = []
+        self._shown: tuple[list[RunEntry], list[str]] = ([], [])
         self._words = ""
 
     def compose(self) -> ComposeResult:
@@ -64,24 +39,42 @@ class Sidebar(Vertical):
         yield self.presets
         yield self.runs
 
-    def show_presets(self, presets: Sequence[Preset], changed: Collection[str]) -> None:
+    def show_presets(self) -> None:
         """Show all presets that the filter lets through."""
-        self._shown = (presets, changed)
-        self.presets.show_presets(presets, changed, self._words)
+        experiment = self._experiment
+        self.presets.show_presets(
+            experiment.presets, experiment.changed_presets(), self._words
+        )
 
-    def show_runs(self, entries: Sequence[RunEntry], marked: Collection[str]) -> None:
-        """Show all runs that the filter lets through."""
-        state = (list(entries), list(marked))
-        if state != (self._entries, self._marked):
-            self._entries, self._marked = state
+    def show_runs(self) -> None:
+        """Show all runs that the filter lets through, if they are others now."""
+        known = self._controller.known
+        state = (known.entries(), list(known.marked))
+        if state != self._shown:
+            self._shown = state
             self._show_runs()
 
     def _show_runs(self) -> None:
-        self.runs.show_runs(self._entries, self._marked, self._words)
+        (entries, marked), known = self._shown, self._controller.known
+        words = self._words
+        if words:
+            entries = [item for item in entries if known.lets_through(item, words)]
+        self.runs.show_runs(entries, marked, bool(words))
+        self._show_run_facts()
+
+    @on(RowList.Highlighted, "#runs")
+    def _show_run_facts(self) -> None:
+        """Say below the list which run is under the cursor."""
+        entry = next(
+            (item for item in self._shown[0] if item.key == self.runs.cursor_key), None
+        )
+        facts = (entry.run_id, notes_text(entry.notes)) if entry else ()
+        self.runs.border_subtitle = "  ".join(fact for fact in facts if fact)
 
     @on(RowList.Resized)
     def _resized(self, event: RowList.Resized) -> None:
         event.stop()
+        self.show_presets()
         self._show_runs()
 
     async def action_list_filter(self) -> None:
@@ -94,7 +87,7 @@ class Sidebar(Vertical):
     def _filter(self, event: FilterLine.Changed) -> None:
         event.stop()
         self._words = event.value
-        self.show_presets(*self._shown)
+        self.show_presets()
         self._show_runs()
 
     @on(FilterLine.Closed)
@@ -102,22 +95,23 @@ class Sidebar(Vertical):
         self.presets.focus()
 
     @on(RowList.Clicked)
-    def action_list_open(self) -> None:
+    async def action_list_open(self) -> None:
         """Configure the preset or look at the run."""
         if self.runs.has_focus and self.runs.cursor_key:
-            self.post_message(self.RunOpened(self.runs.cursor_key))
+            await self._controller.open(self.runs.cursor_key)
         elif self.presets.cursor_key:
-            self.post_message(self.PresetOpened())
+            await self.app.run_action("area('configure')")
+            await self.app.run_action("app.preset_read")
 
     def action_list_mark(self) -> None:
         """Put the run into the comparison, or take it out."""
         if self.runs.cursor_key:
-            self.post_message(self.RunMarked(self.runs.cursor_key))
+            self._controller.toggle_mark(self.runs.cursor_key)
 
-    def action_run_resume(self) -> None:
+    async def action_run_resume(self) -> None:
         """Go on with the run under the cursor."""
         if self.runs.cursor_key:
-            self.post_message(self.RunResumed(self.runs.cursor_key))
+            await self._controller.resume(self.runs.cursor_key)
 
     def action_list_other(self) -> None:
         """Change between presets and runs."""

@@ -1,0 +1,1 @@
+"""Machines that work for this one: which there are, and processes on them."""

@@ -1,0 +1,172 @@
+"""A Ray cluster: joining it, leaving it, and what it has."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from workbench.core.cluster.local_ray import ray_here
+from workbench.core.cluster.place import NEEDS_EXTRA, ClusterError, Place
+
+_PACKAGES = ("workbench", "ipu_runtime", "presets")
+"""What workers are given of this project, in the version that runs here."""
+_LEFT_OUT = ["**/__pycache__", "**/.git", "**/.venv"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine of a cluster."""
+
+    node_id: str
+    address: str
+    host: str
+    name: str
+    """Given with `ray start --node-name`; the address if none was."""
+    is_head: bool
+    cpus: float
+    memory_bytes: int
+    """What Ray gives to work; the rest is for objects and the system."""
+
+    def places(self, cpus: float, memory_bytes: int) -> int:
+        """Return how many processes of a size find room on it when it is empty."""
+        by_memory = self.memory_bytes // max(memory_bytes, 1)
+        return int(min(self.cpus // cpus, by_memory))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What a cluster has, and how much of it is free."""
+
+    ray_version: str
+    nodes: tuple[Node, ...]
+    free_cpus: float
+    free_memory_bytes: int
+
+
+def require_ray() -> Any:
+    """Return Ray, or say how it is installed."""
+    if importlib.util.find_spec("ray") is None:
+        raise ClusterError(NEEDS_EXTRA)
+    # An extra, and nothing that works on this machine alone needs it.
+    import ray
+
+    return ray
+
+
+@contextmanager
+def connected(place: Place, files: Path | None = None) -> Iterator[None]:
+    """Be connected to a cluster; one that is started for this ends with it.
+
+    Args:
+        place: Which cluster.
+        files: Directory that workers get a copy of, and work in. Workers that see
+            the files of this machine get none, and no code either.
+    """
+    # Who joins is asked for the token only if Ray is told so before it is loaded.
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    ray = require_ray()
+    options: dict[str, Any] = {}
+    if files is not None:
+        options["runtime_env"] = {
+            "py_modules": [_folder(name) for name in _PACKAGES],
+            "working_dir": str(files),
+            "excludes": _LEFT_OUT,
+        }
+    with ray_here() if place.text == "ray" else nullcontext(place.text) as address:
+        try:
+            with _signals_kept(), warnings.catch_warnings(action="ignore"):
+                ray.init(
+                    address=address,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                    **options,
+                )
+        except Exception as error:
+            # Ray has a dozen kinds for it, and none in common.
+            raise ClusterError(_why_not(place, error)) from error
+        try:
+            with redirect_stdout(cast(TextIO, _ResultsOnly(sys.stdout))):
+                yield
+        finally:
+            ray.shutdown()
+
+
+class _ResultsOnly:
+    """Standard output without what threads of Ray print there when a node dies."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a result, or what Ray says to where native libraries say theirs."""
+        if not threading.current_thread().name.startswith("ray_"):
+            return self._stream.write(text)
+        return os.write(2, text.encode())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def cluster_facts() -> ClusterFacts:
+    """Return what the cluster has that this process is connected to."""
+    ray = require_ray()
+    free = ray.available_resources()
+    nodes = [_node(row) for row in ray.nodes() if row["Alive"]]
+    return ClusterFacts(
+        ray.__version__,
+        tuple(sorted(nodes, key=lambda node: (not node.is_head, node.address))),
+        free.get("CPU", 0.0),
+        int(free.get("memory", 0)),
+    )
+
+
+def _node(row: Mapping[str, Any]) -> Node:
+    has = row["Resources"]
+    return Node(
+        row["NodeID"],
+        row["NodeManagerAddress"],
+        row["NodeManagerHostname"],
+        row["NodeName"],
+        "node:__internal_head__" in has,
+        has.get("CPU", 0.0),
+        int(has.get("memory", 0)),
+    )
+
+
+def _folder(package: str) -> str:
+    found = importlib.util.find_spec(package)
+    places: Sequence[str] = (found and found.submodule_search_locations) or ()
+    return os.path.realpath(places[0])
+
+
+def _why_not(place: Place, error: Exception) -> str:
+    said = next(filter(None, map(str.strip, str(error).splitlines())), "")
+    if place.text == "auto" and said.startswith("Could not find any running"):
+        return (
+            "no Ray cluster is running on this machine: start one with `ray start "
+            "--head`, or name one with --on ray://HOST:PORT"
+        )
+    return f"cannot join {place.text}: {said or type(error).__name__}"
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Put back what Ray does to signals: whoever connects decides how work ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

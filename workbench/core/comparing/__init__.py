@@ -1,0 +1,1 @@
+"""What sets runs apart: names, changed fields, and what each change costs."""

@@ -1,0 +1,275 @@
+"""The samples of an experiment, loaded and cut into whole batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ipu_runtime.datasets.packaged import load_packaged, read_arrays
+from ipu_runtime.datasets.unreadable import UNREADABLE
+from workbench.core.data.csv_table import load_csv
+from workbench.core.data.dataset_facts import (
+    PACKAGED,
+    DatasetError,
+    DatasetFacts,
+    data_facts,
+    labels_beyond,
+    takes_bytes,
+)
+from workbench.core.data.downloads import download_cifar10
+from workbench.core.data.image_folder import load_images
+from workbench.core.data.sample_counts import PartCount, SampleCounts, count
+from workbench.core.data.synthetic_data import synthetic_arrays, synthetic_tensors
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.resolved_model import resolved
+from workbench.core.models.model_source import parse_source
+from workbench.core.models.source_files import content_key
+from workbench.core.models.source_model import SourceModel, TensorFacts
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedPart:
+    """Samples for training or for testing, in whole batches unless asked otherwise."""
+
+    x: Any
+    """An array; a tuple or a dictionary of them for a model with several inputs."""
+    y: Any
+    sample_weight: Array | None
+    """1 for samples of the data set, 0 for padding; None without padding."""
+    count: PartCount
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedData:
+    """The data of an experiment."""
+
+    train: PreparedPart
+    test: PreparedPart
+    classes: int
+
+    def report(self) -> str:
+        """Say in one line what preparation did to the data."""
+        parts = []
+        for name, part in (("training", self.train), ("test", self.test)):
+            if part.count.dropped:
+                parts.append(f"{part.count.dropped} {name} samples dropped")
+            if part.count.added:
+                parts.append(f"{part.count.added} {name} samples of zeros added")
+        used = f"{self.train.count.samples} training samples per epoch"
+        return ", ".join([used, f"{self.test.count.samples} test samples", *parts])
+
+
+def load_prepared(
+    spec: ExperimentSpec, tell: Callable[[str], None] = lambda text: None
+) -> PreparedData:
+    """Load the data of an experiment and prepare them as it says.
+
+    Args:
+        spec: The experiment.
+        tell: Told what is going on when that takes long, as a download does.
+    """
+    if spec.model.read is not None and spec.data.dataset == "synthetic":
+        return _made_up(spec, spec.model.read)
+    if spec.data.read is not None:
+        return _of_function(spec, spec.data.read)
+    arrays = _load(spec, tell)
+    facts = data_facts(spec.data)
+    real = facts.label_shape is not None
+    classes = 0 if real else _classes(spec, arrays)
+    counts: SampleCounts = count(spec)
+    shape = _input_shape(spec)
+    pixels = facts.pixels and not takes_bytes(spec)
+    parts = {
+        part: _prepare(
+            _samples(arrays[f"x_{part}"], counted, shape, pixels),
+            _numbers(arrays[f"y_{part}"], counted, _output_shape(spec))
+            if real
+            else _labels(arrays[f"y_{part}"], counted, classes, spec.data.labels),
+            counted,
+        )
+        for part, counted in (("train", counts.train), ("test", counts.test))
+    }
+    return PreparedData(parts["train"], parts["test"], classes)
+
+
+def _made_up(spec: ExperimentSpec, read: SourceModel) -> PreparedData:
+    """Return samples and labels for all inputs and outputs of a source's model."""
+    counts = count(spec)
+    parts = []
+    for number, counted in enumerate((counts.train, counts.test)):
+        kept = slice(min(counted.available, counted.prepared))
+        x, y = synthetic_tensors(spec, read, number, counted.available)
+        parts.append(
+            _prepare(
+                _packed([array[kept] for array in x], read.inputs, read.named_inputs),
+                _packed([array[kept] for array in y], read.outputs, read.named_outputs),
+                counted,
+            )
+        )
+    return PreparedData(parts[0], parts[1], classes=0)
+
+
+def _of_function(spec: ExperimentSpec, facts: DatasetFacts) -> PreparedData:
+    """Return what a function of the user's gives, as model and loss take it."""
+    # Late, because few experiments have such data.
+    from workbench.core.data.data_function import load_function_data
+    from workbench.core.data.model_tensors import model_tensors, suited
+
+    source = parse_source(spec.data.dataset)
+    if content_key(source) != spec.data.content:
+        raise DatasetError(source.text, f"{source.text} has changed since its plan")
+    given = load_function_data(source, facts, spec.data.test_share)
+    inputs, outputs, named_inputs, named_outputs = model_tensors(spec)
+    counts, parts = count(spec), []
+    for (given_x, given_y), counted in zip(
+        given, (counts.train, counts.test), strict=True
+    ):
+        kept = slice(min(counted.available, counted.prepared))
+        x, y = suited(spec, given_x, given_y, inputs, outputs)
+        parts.append(
+            _prepare(
+                _packed([array[kept] for array in x], inputs, named_inputs),
+                _packed([array[kept] for array in y], outputs, named_outputs),
+                counted,
+            )
+        )
+    return PreparedData(parts[0], parts[1], classes=0)
+
+
+def _packed(arrays: list[Array], facts: Sequence[TensorFacts], named: bool) -> Any:
+    if named:
+        return {fact.name: array for fact, array in zip(facts, arrays, strict=True)}
+    return tuple(arrays) if len(arrays) > 1 else arrays[0]
+
+
+def _load(spec: ExperimentSpec, tell: Callable[[str], None]) -> dict[str, Array]:
+    name = spec.data.dataset
+    if name in PACKAGED:
+        return load_packaged(name)
+    if name == "cifar10-full":
+        return download_cifar10(tell)
+    if name == "synthetic":
+        return synthetic_arrays(spec)
+    path = Path(os.path.expanduser(name))
+    facts = data_facts(spec.data)  # Says what is wrong before anything is read.
+    if facts.images:
+        return load_images(path, facts, _input_shape(spec) or ())
+    if path.suffix.lower() == ".csv":
+        return load_csv(path, spec.data.label_column, facts)
+    try:
+        arrays = read_arrays(path)
+    except UNREADABLE as error:
+        raise DatasetError(name, str(error)) from error
+    for part, array in arrays.items():
+        # What numbers they are is looked at later, for labels and samples apart.
+        if array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+            held = "values that are not finite"
+            held = held if array.dtype.kind in "fiub" else f"{array.dtype} values"
+            raise DatasetError(name, f"{name}: {part} holds {held}, not plain numbers")
+    return arrays
+
+
+def _input_shape(spec: ExperimentSpec) -> tuple[int, ...] | None:
+    model, _ = resolved(spec.model)
+    return model.input_layers[0].output_shape if model else None
+
+
+def _output_shape(spec: ExperimentSpec) -> tuple[int, ...]:
+    model, _ = resolved(spec.model)
+    assert model is not None
+    ends = (layer for layer in model.layers if layer.name == model.outputs[0])
+    return next(ends).output_shape
+
+
+def _classes(spec: ExperimentSpec, arrays: dict[str, Array]) -> int:
+    known = data_facts(spec.data).classes
+    if known is not None:
+        return known
+    both = [arrays[name] for name in ("y_train", "y_test")]
+    for name, labels in zip(("y_train", "y_test"), both, strict=True):
+        if labels.dtype.kind not in "iub":
+            raise DatasetError(
+                spec.data.dataset,
+                f"{name} holds {labels.dtype} values, not class numbers",
+                "labels must be whole numbers from 0",
+            )
+    lowest = min(int(labels.min(initial=0)) for labels in both)
+    highest = max(int(labels.max(initial=0)) for labels in both)
+    model, _ = resolved(spec.model)
+    if model is None:
+        return highest + 1
+    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
+    width = output.output_shape[-1] if output.output_shape else 1
+    if highest >= width or lowest < 0:
+        beyond = labels_beyond(lowest, highest, output.name, width)
+        raise DatasetError(spec.data.dataset, *beyond)
+    return width
+
+
+def _samples(
+    samples: Array,
+    counted: PartCount,
+    shape: tuple[int, ...] | None,
+    pixels: bool,
+) -> Array:
+    kept = samples[: min(counted.available, counted.prepared)]
+    if pixels:
+        # The documents scale them to the range from 0 to 1.
+        kept = kept.astype(np.float32) / np.float32(255)
+    elif kept.dtype.kind in "fb":
+        with np.errstate(over="ignore"):
+            kept = kept.astype(np.float32, copy=False)
+        if not np.isfinite(kept).all():
+            raise DatasetError("", "its samples are too large for single precision")
+    if shape is not None and kept.shape[1:] != shape:
+        if prod(kept.shape[1:]) != prod(shape):
+            raise DatasetError(
+                "", f"samples of shape {kept.shape[1:]} do not suit the input {shape}"
+            )
+        kept = kept.reshape((len(kept), *shape))
+    return kept
+
+
+def _numbers(labels: Array, counted: PartCount, shape: tuple[int, ...]) -> Array:
+    """Return labels that the output is to meet, in its shape."""
+    kept = labels[: min(counted.available, counted.prepared)].astype(np.float32)
+    return kept.reshape((len(kept), *shape))
+
+
+def _labels(labels: Array, counted: PartCount, classes: int, form: str) -> Array:
+    kept = labels[: min(counted.available, counted.prepared)]
+    if kept.ndim == 2 and kept.shape[1] == 1:
+        kept = kept[:, 0]
+    if form == "sparse":
+        return kept.astype(np.int32)
+    one_hot = np.zeros((*kept.shape, classes), np.float32)
+    np.put_along_axis(one_hot, kept[..., None].astype(np.int64), 1.0, axis=-1)
+    return one_hot
+
+
+def _prepare(x: Any, y: Any, counted: PartCount) -> PreparedPart:
+    if not counted.added:
+        return PreparedPart(x, y, None, counted)
+    weight = np.zeros(counted.prepared, np.float32)
+    weight[: counted.available] = 1.0
+    return PreparedPart(
+        _with_zeros(x, counted.added), _with_zeros(y, counted.added), weight, counted
+    )
+
+
+def _with_zeros(values: Any, added: int) -> Any:
+    if isinstance(values, tuple):
+        return tuple(_with_zeros(array, added) for array in values)
+    if isinstance(values, dict):
+        return {name: _with_zeros(array, added) for name, array in values.items()}
+    zeros = np.zeros((added, *values.shape[1:]), values.dtype)
+    return np.concatenate([values, zeros])

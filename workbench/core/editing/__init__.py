@@ -1,0 +1,1 @@
+"""An experiment while it is being changed."""

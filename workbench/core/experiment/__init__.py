@@ -1,0 +1,1 @@
+"""What an experiment says: its fields, presets, checks and changes."""

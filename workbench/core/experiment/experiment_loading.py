@@ -1,0 +1,135 @@
+"""An experiment as a command asks for it: preset, environment, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ipu_runtime.plan.problem import Problem
+from workbench.core.experiment.data_tables import with_data_read
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.model_tables import (
+    TRUSTED,
+    with_source_read,
+)
+from workbench.core.experiment.overrides import (
+    FIELD_OF_PATH,
+    apply_overrides,
+    environment_overrides,
+    variable_of_field,
+)
+from workbench.core.experiment.preset_store import (
+    Preset,
+    PresetError,
+    load_preset,
+)
+from workbench.core.experiment.source_experiment import (
+    source_preset,
+    with_suitable_loss,
+)
+from workbench.core.experiment.tables import field_value
+from workbench.core.experiment.validation import validate
+from workbench.core.models.model_source import SourceError, looks_like_source
+
+_SOURCE = "model.source="
+_DATASET = "data.dataset="
+
+
+@dataclass(frozen=True)
+class LoadedExperiment:
+    """A preset with changes on top of it, checked."""
+
+    preset: Preset
+    tables: dict[str, Any]
+    spec: ExperimentSpec | None
+    """None when a problem keeps it from running."""
+    problems: tuple[Problem, ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Where the value of every field comes from."""
+
+
+def load_experiment(
+    name_or_path: str,
+    changes: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+    *,
+    trust: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
+) -> LoadedExperiment:
+    """Return a preset as changed by the environment and then by `a.b=c` changes.
+
+    Args:
+        name_or_path: A preset, or the source of a model.
+        changes: What is changed in it.
+        environment: Variables that change fields too.
+        trust: Whether code of a model's source may run; a function that the command
+            itself names may anyway.
+        tell: Told when TensorFlow is loaded, to read a source for the first time.
+    """
+    is_source = looks_like_source(name_or_path)
+    preset = _source_preset(name_or_path) if is_source else load_preset(name_or_path)
+    from_environment = environment_overrides(environment or {})
+    from_command = list(changes)
+    tables, wrong_variables = apply_overrides(preset.tables, from_environment)
+    tables, wrong_changes = apply_overrides(tables, from_command)
+    problems: tuple[Problem, ...] = ()
+    if not (wrong_variables or wrong_changes):
+        named = is_source or any(text.startswith(_SOURCE) for text in from_command)
+        tables, read, problems = with_source_read(
+            tables, tell, trust=trust, named=named
+        )
+        if is_source and read is not None:
+            tables = with_suitable_loss(tables, read)
+        named = any(text.startswith(_DATASET) for text in from_command)
+        tables, wrong = with_data_read(tables, tell, trust=trust, named=named)
+        problems += wrong
+    spec, found = validate(tables) if not problems else (None, ())
+    problems = (*problems, *found)
+    # A change that was refused is not in the tables: what it would have repaired
+    # would be reported although the user has dealt with it.
+    refused = (*wrong_variables, *wrong_changes)
+    return LoadedExperiment(
+        preset,
+        tables,
+        None if refused else spec,
+        refused or problems,
+        _sources(preset, from_environment, from_command),
+    )
+
+
+def recorded_experiment(
+    tables: Mapping[str, Any], tell: Callable[[str], None]
+) -> tuple[ExperimentSpec | None, tuple[Problem, ...]]:
+    """Return the experiment of a record; its source must be what it was.
+
+    Code in it was trusted when the run began, and is trusted while it is the same.
+    """
+    trust = field_value(tables, f"model.{TRUSTED}") is True
+    tables, _, problems = with_source_read(tables, tell, trust=trust)
+    trust = field_value(tables, f"data.{TRUSTED}") is True
+    tables, wrong = with_data_read(tables, tell, trust=trust)
+    problems += wrong
+    return (None, problems) if problems else validate(tables)
+
+
+def _source_preset(text: str) -> Preset:
+    try:
+        return source_preset(text)
+    except SourceError as error:
+        raise PresetError(text, error.problem, error.hint) from error
+
+
+def _sources(
+    preset: Preset, from_environment: list[str], from_command: list[str]
+) -> dict[str, str]:
+    sources = {}
+    for path in FIELD_OF_PATH:
+        given = field_value(preset.tables, path) is not None
+        sources[path] = preset.path.name if given else "default"
+    for override in from_environment:
+        path = override.partition("=")[0]
+        sources[path] = variable_of_field(path)
+    for override in from_command:
+        sources[override.partition("=")[0].strip()] = "--set"
+    return sources

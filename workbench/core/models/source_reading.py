@@ -1,0 +1,118 @@
+"""Reading a source once: from a Keras model to what a plan needs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from workbench.core.models.captured_model import read_capture
+from workbench.core.models.model_source import ModelSource, SourceError, SourceKind
+from workbench.core.models.source_files import content_key
+from workbench.core.models.source_model import (
+    SourceModel,
+    TensorFacts,
+    load_source_model,
+    save_source_model,
+)
+
+Tell = Callable[[str], None]
+
+
+def read_source(source: ModelSource, tell: Tell, *, trust: bool) -> SourceModel:
+    """Return the model of a source, from the cache if its content is the same.
+
+    Args:
+        source: What to read.
+        tell: Told that TensorFlow is loaded, which takes seconds.
+        trust: Whether code in a file may run.
+    """
+    key = content_key(source)
+    found = load_source_model(key)
+    if found is None or (found.trusted and not trust):
+        if source.kind is not SourceKind.CAPTURE:
+            tell(f"reading {source.text} with TensorFlow; plans then use the cache")
+        found = _read(source, trust=trust)
+        save_source_model(key, found)
+    return found
+
+
+def _read(source: ModelSource, *, trust: bool) -> SourceModel:
+    if source.kind is SourceKind.CAPTURE:
+        return read_capture(Path(source.place)).model
+    # Late, because Keras loads TensorFlow.
+    from workbench.core.models.source_building import outlined_model
+
+    if trust and source.kind is SourceKind.FILE:
+        with contextlib.suppress(SourceError):
+            return _described(outlined_model(source, trust=False), source)
+    model = outlined_model(source, trust=trust)
+    return replace(
+        _described(model, source), trusted=trust and source.kind is SourceKind.FILE
+    )
+
+
+def _described(model: Any, source: ModelSource) -> SourceModel:
+    import keras
+
+    from ipu_runtime.engine.reading.keras_reader import read_graph
+    from ipu_runtime.engine.reading.model_graph import (
+        model_graph,
+        runs_as_written,
+        traced_network,
+    )
+
+    whole = runs_as_written(model)
+    network = model if whole else None
+    if network is None:
+        if not source.input_shape:
+            raise SourceError(
+                f"{source.text} is a subclass of Model, whose inputs are not known",
+                "say the shape of a sample with model.input_shape",
+            )
+        symbol = keras.Input(source.input_shape)
+        with keras.StatelessScope(initialize_variables=False):
+            network = traced_network(model, symbol)
+    graph = model_graph(network)
+    for symbol in graph.network.inputs:
+        if None in symbol.shape[1:]:
+            shape = ", ".join(str(extent) for extent in symbol.shape[1:])
+            hint = "the device needs every extent: say it with model.input_shape"
+            if source.is_code:
+                hint += f", which {source.function} takes as input_shape"
+            raise SourceError(f"{source.text} leaves its input open: {shape}", hint)
+    read = read_graph(graph, str(model.compute_dtype))
+    inputs, outputs = graph.network.inputs, graph.network.outputs
+    return SourceModel(
+        spec=read.spec,
+        problems=read.problems,
+        inputs=_facts(inputs, graph.input_names, graph.network.input),
+        outputs=_facts(outputs, _output_names(model, outputs), graph.network.output),
+        named_inputs=isinstance(graph.network.input, dict),
+        named_outputs=isinstance(graph.network.output, dict),
+        one_block=not whole,
+    )
+
+
+def _output_names(model: Any, outputs: Sequence[Any]) -> Sequence[str]:
+    names = list(getattr(model, "output_names", ()) or ())
+    known = len(names) == len(outputs)
+    return names if known else [f"output_{i}" for i in range(len(outputs))]
+
+
+def _facts(
+    symbols: Sequence[Any], names: Sequence[str], structure: Any
+) -> tuple[TensorFacts, ...]:
+    if isinstance(structure, dict):
+        # Keras flattens dictionaries in the order of their keys.
+        names = sorted(structure)
+    return tuple(
+        TensorFacts(name, _sample_shape(symbol), str(symbol.dtype))
+        for symbol, name in zip(symbols, names, strict=True)
+    )
+
+
+def _sample_shape(symbol: Any) -> tuple[int, ...]:
+    return tuple(-1 if extent is None else int(extent) for extent in symbol.shape[1:])

@@ -1,0 +1,136 @@
+"""One way to put a model on IPUs, and the experiment that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from workbench.core.experiment.experiment_spec import Data, ExperimentSpec
+from workbench.core.experiment.topology import topology
+from workbench.core.planning.staged_spec import staged_spec
+
+RECOMPUTE = "allow_recompute"
+IO_TILES = "io_tiles.num_io_tiles"
+ON_IO_TILES = "io_tiles.place_ops_on_io_tiles"
+MATRIX_OPTIONS = ("convolutions.poplar_options", "matmuls.poplar_options")
+PARTIALS, PROPORTION = "partialsType", "availableMemoryProportion"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """What decides the time of a layer on one micro-batch."""
+
+    micro_batch: int
+    io_tiles: int
+    half_partials: bool | None
+    """None leaves the experiment's own."""
+    proportion: str
+    """Of a tile's memory, for matrix products; empty leaves the experiment's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Everything that is searched but the cuts between stages."""
+
+    device: DeviceChoice
+    ipus: int
+    stages: int
+    accumulation: int
+    schedule: str = "Grouped"
+    offload: bool = False
+    recompute: bool = False
+
+    @property
+    def ipus_per_replica(self) -> int:
+        """IPUs that a copy of the model reserves."""
+        return 1 << (self.stages - 1).bit_length()
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the model."""
+        return self.ipus // self.ipus_per_replica
+
+    @property
+    def global_batch(self) -> int:
+        """Samples of one weight update."""
+        return self.device.micro_batch * self.accumulation * self.replicas
+
+
+def own_choice(spec: ExperimentSpec) -> Choice:
+    """Return what an experiment has chosen as it is."""
+    ipu, stages = spec.ipu, max(spec.pipeline.stages, default=0) + 1
+    half = spec.model.dtype == "float16"
+    partials = ipu.get(MATRIX_OPTIONS[0], {}).get(PARTIALS, "float") == "half"
+    return Choice(
+        DeviceChoice(
+            spec.data.batch_size, ipu.get(IO_TILES, 0), partials if half else None, ""
+        ),
+        topology(spec).ipus or 1,
+        stages,
+        spec.execution.gradient_accumulation,
+        spec.pipeline.schedule,
+        spec.pipeline.offload_activations and stages > 1,
+        bool(ipu.get(RECOMPUTE, False)),
+    )
+
+
+def with_device(spec: ExperimentSpec, device: DeviceChoice) -> ExperimentSpec:
+    """Return the experiment with other settings of the device."""
+    ipu: dict[str, Any] = dict(spec.ipu)
+    if device.io_tiles != ipu.get(IO_TILES, 0):
+        ipu |= {IO_TILES: device.io_tiles, ON_IO_TILES: device.io_tiles > 0}
+    for group in MATRIX_OPTIONS:
+        options = _options(ipu.get(group, {}), device)
+        if options != ipu.get(group, {}):
+            ipu[group] = options
+    data = replace(spec.data, batch_size=device.micro_batch)
+    return replace(spec, ipu=ipu, data=data)
+
+
+def with_choice(
+    spec: ExperimentSpec, choice: Choice, cuts: tuple[int, ...] = ()
+) -> ExperimentSpec:
+    """Return the experiment as chosen; `cuts` is the stage of every layer."""
+    spec = with_device(spec, choice.device)
+    ipu = {**spec.ipu, "auto_select_ipus": choice.ipus}
+    if choice.recompute != spec.ipu.get(RECOMPUTE, False):
+        ipu[RECOMPUTE] = choice.recompute
+    pipeline = replace(
+        spec.pipeline,
+        schedule=choice.schedule,
+        recomputation="Auto",
+        device_mapping=(),
+        offload_activations=choice.offload,
+    )
+    execution = replace(
+        spec.execution,
+        gradient_accumulation=choice.accumulation,
+        # The host starts an execution; nothing is gained by shorter ones.
+        steps_per_execution="epoch",
+    )
+    data = _enough_data(spec.data, choice)
+    chosen = replace(spec, data=data, ipu=ipu, pipeline=pipeline, execution=execution)
+    return staged_spec(chosen, cuts)
+
+
+def _enough_data(data: Data, choice: Choice) -> Data:
+    """Return as many made-up samples as whole weight updates take."""
+    if data.dataset != "synthetic":
+        return data
+    testing = choice.device.micro_batch * choice.replicas * choice.stages
+    return replace(
+        data,
+        train_samples=-(-data.train_samples // choice.global_batch)
+        * choice.global_batch,
+        test_samples=-(-data.test_samples // testing) * testing,
+    )
+
+
+def _options(now: Mapping[str, Any], device: DeviceChoice) -> dict[str, Any]:
+    options = dict(now)
+    if device.half_partials is not None:
+        options[PARTIALS] = "half" if device.half_partials else "float"
+    if device.proportion:
+        options[PROPORTION] = device.proportion
+    return options

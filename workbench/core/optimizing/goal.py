@@ -1,0 +1,57 @@
+"""What a plan is best at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ipu_runtime.plan.plan import Plan
+from workbench.core.optimizing.choice import Choice
+
+
+class Goal(Enum):
+    """What is asked for."""
+
+    THROUGHPUT = "throughput"
+    LATENCY = "latency"
+    MEMORY = "memory"
+    TIME_TO_SAMPLES = "time-to-samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """A goal with what it needs to be measured; less is better."""
+
+    goal: Goal
+    samples: int
+    """Samples of the whole training, for the time that they take."""
+
+    def cost(self, plan: Plan) -> float:
+        """Return what the goal wants least of."""
+        if self.goal is Goal.LATENCY:
+            return update_us(plan)
+        if self.goal is Goal.MEMORY:
+            return plan.fullest_tile
+        per_sample = 1e6 / plan.samples_per_second
+        if self.goal is Goal.THROUGHPUT:
+            return per_sample
+        return plan.compile_s * 1e6 + per_sample * self.samples
+
+    def least(self, least_us: float, choice: Choice) -> float:
+        """Return the least cost of a choice whose updates take at least so long."""
+        if self.goal is Goal.LATENCY:
+            return least_us
+        if self.goal is Goal.MEMORY:
+            # Weights move with the cuts, and whatever else there is is not bounded.
+            return 0.0
+        per_sample = least_us / choice.global_batch
+        return per_sample * (self.samples if self.goal is Goal.TIME_TO_SAMPLES else 1)
+
+    def change(self, cost: float, best: float) -> float:
+        """Return by what share the goal's figure differs from that of the best."""
+        return (best / cost if self.goal is Goal.THROUGHPUT else cost / best) - 1
+
+
+def update_us(plan: Plan) -> float:
+    """Return the time of a weight update: all its micro-batches."""
+    return plan.ipu_step_us * max(1, plan.request.gradient_accumulation)

@@ -1,0 +1,134 @@
+"""What a search comes to: the best, what else is worth a look, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ipu_runtime.plan.band import plan_band
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.optimizing.choice import Choice
+from workbench.core.optimizing.goal import Aim
+from workbench.core.optimizing.neighbours import neighbours
+from workbench.core.optimizing.other_hardware import Different, other_hardware
+from workbench.core.optimizing.search import Found, Search, Tell
+from workbench.core.optimizing.search_space import SearchSpace
+from workbench.core.planning.balancing import balanced_experiment
+from workbench.core.planning.experiment_plan import plan_experiment
+
+_MOST_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What one setting of the best choice is worth."""
+
+    other: str
+    """The setting instead: `schedule Interleaved`."""
+    change: float | None
+    """Of the goal's figure, as a share; None where it does not fit or run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer to a question for the best plan."""
+
+    spec: ExperimentSpec
+    """The experiment that was asked about."""
+    aim: Aim
+    best: tuple[Found, ...]
+    """Not beaten in goal, memory and exactness at once; the best first."""
+    worth: tuple[Worth, ...]
+    different: tuple[Different, ...]
+    """What other hardware would change about the best."""
+    undecided: frozenset[int]
+    """Rows whose figure lies within what that of the best may be."""
+    gap: float
+    """How much better than the best something untried could be."""
+    tried: int
+
+
+def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> Outcome:
+    """Search the space for what the aim wants."""
+    search = Search(space, aim).run(tell)
+    if search.best is None:
+        return Outcome(space.spec, aim, (), (), (), frozenset(), 0.0, search.tried)
+    best_found, worth = None, []
+    # Where the search was cut short, a neighbour of its best may be better still.
+    while search.best is not best_found:
+        best_found = search.best
+        worth = _worths(search, best_found.choice)
+    polished = _polished(best_found, aim, space)
+    gap = max(0.0, (1 + search.gap) * polished.cost / search.best.cost - 1)
+    found = [
+        polished if item is search.best else item for item in search.found.values()
+    ]
+    best = _not_beaten(found)
+    return Outcome(
+        space.spec,
+        aim,
+        best,
+        tuple(worth),
+        other_hardware(best[0].plan, aim),
+        _undecided(best, aim),
+        gap,
+        search.tried,
+    )
+
+
+def _polished(found: Found, aim: Aim, space: SearchSpace) -> Found:
+    """Return the best choice with the best cuts that a whole balancing finds."""
+    stages = found.choice.stages
+    if stages == 1 or "pipeline.stages" in space.fixed:
+        return found
+    balanced = balanced_experiment(found.spec, stages)
+    if not balanced.result.feasible:
+        return found
+    plan = plan_experiment(balanced.spec)
+    cost = aim.cost(plan)
+    if cost >= found.cost:
+        return found
+    return Found(found.choice, balanced.spec, plan, cost, balanced.proven)
+
+
+def _not_beaten(found: list[Found]) -> tuple[Found, ...]:
+    """Return what nothing else beats in the goal, in memory and in exactness."""
+    ordered = sorted(found, key=lambda item: (item.cost, item.plan.fullest_tile))
+    kept: list[Found] = []
+    for item in ordered:
+        if not any(_at_least_as_good(other, item) for other in kept):
+            kept.append(item)
+    return tuple(kept[:_MOST_ROWS])
+
+
+def _undecided(best: tuple[Found, ...], aim: Aim) -> frozenset[int]:
+    """Return the rows that may be as good as the first, for all the model knows."""
+    band = plan_band(best[0].plan)
+    if band is None:
+        return frozenset()
+    limits = band.of(aim.cost)
+    rows = enumerate(best[1:], 1)
+    return frozenset(at for at, found in rows if limits.holds(found.cost))
+
+
+def _at_least_as_good(one: Found, other: Found) -> bool:
+    return (
+        one.cost <= other.cost
+        and one.plan.fullest_tile <= other.plan.fullest_tile
+        and less_exact(one.choice) <= less_exact(other.choice)
+    )
+
+
+def less_exact(choice: Choice) -> bool:
+    """Tell whether sums are rounded to half precision on the way."""
+    return bool(choice.device.half_partials)
+
+
+def _worths(search: Search, choice: Choice) -> list[Worth]:
+    """Return what is lost by every other value of one setting."""
+    best = search.found[choice].cost
+    tried = [
+        (what, search.try_alone(c)) for what, c in neighbours(search.space, choice)
+    ]
+    tried.sort(key=lambda item: item[1].cost if item[1] else float("inf"))
+    change = search.aim.change
+    return [Worth(what, change(f.cost, best) if f else None) for what, f in tried]

@@ -1,0 +1,177 @@
+"""The answer to a question for the best plan, as text and as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_runtime.plan.plain_data import plain
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.step_parts import step_parts
+from ipu_runtime.reports.quantities import count, share
+from workbench.core.optimizing.outcome import Outcome, less_exact
+from workbench.core.optimizing.search import Found
+from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.staged_spec import changed_fields
+from workbench.core.planning.text_table import table_lines
+
+_HEADINGS = (
+    "",
+    "samples/s",
+    "memory",
+    "IPUs",
+    "stages",
+    "schedule",
+    "update of",
+)
+_UNDECIDED = "?"
+_MOST_SHOWN = 60
+"""Characters of a change that are worth reading."""
+
+
+def outcome_lines(outcome: Outcome, title: str) -> list[str]:
+    """Return the best plans, why they are the best, and how sure that is."""
+    goal = outcome.aim.goal.value
+    lines = [title, f"Best {goal} (modelled), {outcome.tried} settings tried", ""]
+    if not outcome.best:
+        return [
+            *lines,
+            "Nothing fits: more IPUs, a smaller model, or another global batch",
+        ]
+    rows = [
+        [row_name(outcome, at), *found_cells(found)]
+        for at, found in enumerate(outcome.best)
+    ]
+    now = plan_experiment(outcome.spec, with_remedies=False)
+    if now.layers:
+        rows.append(["now", *_figures(now), *[""] * (len(_HEADINGS) - 3)])
+    also = ["", *map(extras, outcome.best), ""]
+    for row, text in zip(table_lines(_HEADINGS, rows, left=(0, 5)), also, strict=False):
+        # On a line of its own, so that rows fit a terminal of 80 columns.
+        lines += [f"  {row}", *[f"       with {text}"] * bool(text)]
+    best = outcome.best[0]
+    lines += [
+        "  (memory: of the fullest tile; update: replicas x micro-batches x samples)"
+    ]
+    lines += [f"  ({text})" for text in undecided_note(outcome)]
+    lines += ["", certainty(outcome), reason(best.plan)]
+    lines += ["", "What another setting costs, everything else as in 1:"]
+    lines += [f"  {line}" for line in _worths(outcome)]
+    lines += ["", "What would have to be different, with the settings of 1:"]
+    lines += [f"  {line}" for line in _different(outcome)]
+    changes = changed_fields(outcome.spec, best.spec)
+    shown = [f"  --set '{text}'" for text in changes if len(text) <= _MOST_SHOWN]
+    rest = ["  (the stages are in what --apply writes)"] * (len(shown) < len(changes))
+    return [*lines, "", "To use 1: --apply 1 writes it; it has", *shown, *rest]
+
+
+def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
+    """Return what `optimize --json` prints; all figures are modelled."""
+    return {
+        "event": "optimize",
+        "preset": name,
+        "modelled": True,
+        "objective": outcome.aim.goal.value,
+        "tried": outcome.tried,
+        "proven": outcome.gap == 0 and bool(outcome.best),
+        "gap": outcome.gap,
+        "best": [
+            {
+                "samples_per_second": found.plan.samples_per_second,
+                "fullest_tile": found.plan.fullest_tile,
+                "ipus": found.choice.ipus,
+                "replicas": found.choice.replicas,
+                "stages": found.choice.stages,
+                "global_batch": found.choice.global_batch,
+                "exact_sums": not less_exact(found.choice),
+                "changes": list(changed_fields(outcome.spec, found.spec)),
+                "undecided": at in outcome.undecided,
+            }
+            for at, found in enumerate(outcome.best)
+        ],
+        "different": [plain(item) for item in outcome.different],
+        "worth": [{"other": w.other, "change": w.change} for w in outcome.worth],
+    }
+
+
+def row_name(outcome: Outcome, at: int) -> str:
+    """Return the number of a row, marked if it may be as good as the first."""
+    return f"{at + 1}{_UNDECIDED * (at in outcome.undecided)}"
+
+
+def undecided_note(outcome: Outcome) -> list[str]:
+    """Explain the mark, if a row has it."""
+    text = f"{_UNDECIDED}: undecided, 1 is better by less than the model may be off"
+    return [text] if outcome.undecided else []
+
+
+def found_cells(found: Found) -> list[str]:
+    """Return a row of the table without its number."""
+    choice = found.choice
+    return [
+        *_figures(found.plan),
+        str(choice.ipus),
+        str(choice.stages),
+        choice.schedule if choice.stages > 1 else "",
+        f"{choice.replicas} x {choice.accumulation} x {choice.device.micro_batch}"
+        f" = {choice.global_batch}",
+    ]
+
+
+def extras(found: Found) -> str:
+    """Return what else a row has switched on."""
+    choice, device = found.choice, found.choice.device
+    return ", ".join(
+        text
+        for text, applies in (
+            ("recomputation", choice.recompute),
+            ("offloading", choice.offload),
+            (f"{device.io_tiles} I/O tiles", device.io_tiles),
+            ("half partials", device.half_partials),
+            (f"proportion {device.proportion}", device.proportion),
+        )
+        if applies
+    )
+
+
+def _figures(plan: Plan) -> tuple[str, str]:
+    return count(plan.samples_per_second), share(plan.fullest_tile)
+
+
+def certainty(outcome: Outcome) -> str:
+    """Say how sure it is that nothing is better."""
+    if outcome.gap == 0:
+        return "Proven: no other setting that was searched is better, on the model."
+    better = (
+        "more than twice as good" if outcome.gap > 1 else f"{share(outcome.gap)} better"
+    )
+    return f"Not proven: something untried could be {better} at most, on the model."
+
+
+def reason(plan: Plan) -> str:
+    """Return what takes most of a step."""
+    assert plan.step is not None
+    part = max(step_parts(plan.step), key=lambda item: item.us)
+    portion = share(part.us / (plan.step.total_us or 1.0))
+    return f"What decides: {part.title}, {portion} of a step ({part.meaning})."
+
+
+def _worths(outcome: Outcome) -> list[str]:
+    rows = []
+    for worth in outcome.worth:
+        text = "does not fit, or cannot be run"
+        if worth.change is not None:
+            text = _change(worth.change)
+        rows.append([worth.other, text])
+    return table_lines(("", outcome.aim.goal.value), rows)
+
+
+def _different(outcome: Outcome) -> list[str]:
+    rows = [
+        [item.what, _change(item.change), share(item.fullest_tile)]
+        for item in outcome.different
+    ]
+    return table_lines(("", outcome.aim.goal.value, "memory"), rows)
+
+
+def _change(value: float) -> str:
+    return "the same" if abs(value) < 0.005 else f"{value * 100:+.0f} %"

@@ -1,0 +1,243 @@
+"""Branch and bound over choices: the most promising first, until none can be better."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.problem import Severity
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.experiment.validation import validate
+from workbench.core.optimizing.bounds import LayerCosts
+from workbench.core.optimizing.choice import (
+    Choice,
+    DeviceChoice,
+    own_choice,
+    with_choice,
+)
+from workbench.core.optimizing.goal import Aim, Goal
+from workbench.core.optimizing.neighbours import neighbours
+from workbench.core.optimizing.search_space import SearchSpace
+from workbench.core.planning.balancing import balanced_experiment
+from workbench.core.planning.experiment_plan import plan_experiment
+
+_STOPS = (Severity.ERROR, Severity.NO_FIT)
+WORK = 15e6
+"""What all tries may take together: about 15 s on a small server."""
+_EACH_TRY = 6e3
+"""Of it, besides layers squared times stages: planning the smallest model."""
+_LAYER_PLANNED = 250.0
+"""Of it, for every layer of a plan that bounds come from."""
+_LAYER_BOUNDED = 20.0
+"""Of it, for every layer of a bound that knows what fits."""
+_TRIES = 2
+"""Halvings while searching for cuts that fit; the best gets all of them."""
+
+Tell = Callable[["Search"], bool]
+"""Told after every try; False ends the search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A choice with the best cuts that were found for it, planned; it fits."""
+
+    choice: Choice
+    spec: ExperimentSpec
+    plan: Plan
+    cost: float
+    exact: bool
+    """Whether no other cuts are better."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """Choices that nothing is known of but what they cannot be below."""
+
+    least: float
+    choices: list[Choice]
+    tight: bool = False
+    """Whether the bound knows what fits into memory."""
+
+
+@dataclass
+class Search:
+    """A search: what it found so far, and what is left to try."""
+
+    space: SearchSpace
+    aim: Aim
+    work: float = WORK
+    """What is left of it; counted, not timed, so that results repeat."""
+    found: dict[Choice, Found] = field(default_factory=dict)
+    best: Found | None = None
+    """The best of what was found; of equals, the first tried."""
+    tried: int = 0
+    _costs: dict[DeviceChoice, LayerCosts | None] = field(default_factory=dict)
+    _undecided: float = float("inf")
+    """Least cost that something can have which was not tried to the end."""
+
+    @property
+    def gap(self) -> float:
+        """How much better than the best something untried could be; 0 is a proof."""
+        best = self.best
+        if best is None or best.cost <= self._undecided:
+            return 0.0
+        return best.cost / self._undecided - 1 if self._undecided else float("inf")
+
+    def run(self, tell: Tell = lambda search: True) -> Search:
+        """Try choices until none is left that could be better, or time is up.
+
+        Streaming memory is so slow that offloading is for what fits in no other way.
+        """
+        self._climb(tell)
+        if self.aim.goal is Goal.MEMORY:
+            self._run(tell, offload=True)
+        self._run(tell, offload=False)
+        if self.best is None:
+            self._run(tell, offload=True)
+        return self
+
+    def _climb(self, tell: Tell) -> None:
+        """Start from the experiment as it is, and change one setting at a time.
+
+        One that does not fit gives way to what takes least memory: a search that is
+        cut short shall have found something.
+        """
+        own = own_choice(self.space.spec)
+        if own.ipus <= self.space.ipus and self.space.allows(own.global_batch):
+            first = _planned(self.space.spec, own, self.aim, exact=False)
+            if first is not None:
+                self._add(first)
+        for choice in self.space.thriftiest():
+            if self.best is not None or not self._may_go_on(tell):
+                break
+            for node in self._looked_at(choice, _Node(0.0, [choice])):
+                self._try(choice, node.least)
+        here = None
+        while self.best is not None and here is not self.best:
+            here = self.best
+            for _, choice in neighbours(self.space, here.choice):
+                if choice not in self.found:
+                    for node in self._looked_at(choice, _Node(0.0, [choice])):
+                        if not self._may_go_on(tell):
+                            return
+                        if not self._beats(node.least):
+                            self._try(choice, node.least)
+
+    def _may_go_on(self, tell: Tell) -> bool:
+        return self.work > 0 and tell(self)
+
+    def _run(self, tell: Tell, *, offload: bool) -> None:
+        # Of equals, those that save memory come last, and first if that is the goal.
+        order = count(step=-1 if self.aim.goal is Goal.MEMORY else 1)
+        heap = [(node.least, next(order), node) for node in self._nodes(offload)]
+        heapq.heapify(heap)
+        while heap and not self._beats(heap[0][0]):
+            if not self._may_go_on(tell):
+                self._undecided = min(self._undecided, heap[0][0])
+                break
+            node = heapq.heappop(heap)[2]
+            for child in self._opened(node):
+                if not self._beats(child.least):
+                    heapq.heappush(heap, (child.least, next(order), child))
+
+    def try_alone(self, choice: Choice) -> Found | None:
+        """Return what comes of one choice, with its best cuts."""
+        if choice not in self.found:
+            self._try(choice, float("inf"))
+        return self.found.get(choice)
+
+    def _beats(self, least: float) -> bool:
+        return self.best is not None and self.best.cost <= least
+
+    def _nodes(self, offload: bool) -> Iterator[_Node]:
+        for device in self.space.devices():
+            for stages, ipus in self.space.cuts():
+                choices = [
+                    choice
+                    for choice in self.space.choices(device, stages, ipus)
+                    if choice.offload == offload or stages == 1
+                ]
+                if choices:
+                    least = min(self._least(choice) for choice in choices)
+                    yield _Node(least, choices)
+
+    def _opened(self, node: _Node) -> Iterator[_Node]:
+        """Yield what is left of a node to look at, with a bound that is closer."""
+        if len(node.choices) > 1:
+            for choice in node.choices:
+                yield _Node(self._least(choice), [choice])
+        elif not self._saves_in_vain(node.choices[0]):
+            yield from self._looked_at(node.choices[0], node)
+
+    def _looked_at(self, choice: Choice, node: _Node) -> Iterator[_Node]:
+        if node.tight:
+            self._try(choice, node.least)
+            return
+        self.work -= _LAYER_BOUNDED * len(self.space.spec.model.layers)
+        costs = self._costs_of(choice.device)
+        least_us = costs.least_in_memory_us(choice) if costs else None
+        if least_us is not None:
+            least = max(node.least, self.aim.least(least_us, choice))
+            yield _Node(least, [choice], tight=True)
+
+    def _least(self, choice: Choice) -> float:
+        costs = self._costs_of(self.space.loosest(choice.device))
+        return self.aim.least(costs.least_us(choice), choice) if costs else float("inf")
+
+    def _costs_of(self, device: DeviceChoice) -> LayerCosts | None:
+        if device not in self._costs:
+            self.work -= _LAYER_PLANNED * len(self.space.spec.model.layers)
+            alone = Choice(device, 1, 1, 1)
+            spec = with_choice(self.space.spec, alone)
+            plan = plan_experiment(spec, with_remedies=False)
+            self._costs[device] = LayerCosts.of(spec, plan) if plan.layers else None
+        return self._costs[device]
+
+    def _saves_in_vain(self, choice: Choice) -> bool:
+        """Tell whether the same fits without recomputing."""
+        if self.aim.goal is Goal.MEMORY or not choice.recompute:
+            return False
+        return replace(choice, recompute=False) in self.found
+
+    def _try(self, choice: Choice, least: float) -> None:
+        self.tried += 1
+        layers = len(self.space.spec.model.layers)
+        self.work -= _EACH_TRY + layers**2 * choice.stages
+        found = _evaluated(self.space, choice, self.aim)
+        if found is None:
+            return
+        self._add(found)
+        if not found.exact:
+            self._undecided = min(self._undecided, least)
+
+    def _add(self, found: Found) -> None:
+        self.found[found.choice] = found
+        if self.best is None or found.cost < self.best.cost:
+            self.best = found
+
+
+def _evaluated(space: SearchSpace, choice: Choice, aim: Aim) -> Found | None:
+    """Return the choice with its best cuts, unless it cannot be run or does not fit."""
+    kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
+    chosen, exact = with_choice(space.spec, choice, kept), True
+    if choice.stages > 1 and not kept:
+        balanced = balanced_experiment(chosen, choice.stages, tries=_TRIES)
+        if not balanced.result.feasible:
+            return None
+        chosen, exact = balanced.spec, balanced.proven
+    return _planned(chosen, choice, aim, exact=exact)
+
+
+def _planned(
+    spec: ExperimentSpec, choice: Choice, aim: Aim, *, exact: bool
+) -> Found | None:
+    plan = plan_experiment(spec, with_remedies=False)
+    if not plan.layers or any(p.severity in _STOPS for p in plan.problems):
+        return None
+    if validate(spec_to_tables(spec))[0] is None:
+        return None
+    return Found(choice, spec, plan, aim.cost(plan), exact)

@@ -1,0 +1,184 @@
+"""Which settings are tried for an experiment, under the rules of the API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from ipu_runtime.plan.schedule.building import overlap_length
+from ipu_runtime.plan.schedule.schedule import ScheduleKind
+from workbench.core.data.sample_counts import count as count_samples
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.optimizing.choice import (
+    IO_TILES,
+    MATRIX_OPTIONS,
+    PROPORTION,
+    RECOMPUTE,
+    Choice,
+    DeviceChoice,
+)
+
+SCHEDULES = tuple(kind.value for kind in ScheduleKind if kind.on_ipu)
+_ALL_COUNTS_UP_TO = 8
+"""So many stages are tried one by one; beyond, powers of two."""
+_LARGER_BATCHES = (1, 2, 4, 8)
+_OVERLAPS = (1, 2, 4, 8)
+"""Micro-batches of an update, in pipeline overlaps, where the batch is free."""
+_IO_TILES = (0, 32, 128)
+_PROPORTIONS = ("0.1", "0.3", "0.6")
+"""The last is the default of the poplin library."""
+
+FIXABLE: Mapping[str, str] = {
+    "pipeline.stages": "stages",
+    "ipu.auto_select_ipus": "ipus",
+    "data.batch_size": "micro-batch",
+    "execution.gradient_accumulation": "accumulation",
+    "pipeline.schedule": "schedule",
+    "ipu.allow_recompute": "recomputation",
+    "pipeline.offload_activations": "offloading",
+    "ipu.io_tiles.num_io_tiles": "I/O tiles",
+    "ipu.convolutions.poplar_options": "partials and memory proportion",
+}
+"""Fields that are searched, with the word for what they decide."""
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What may be chosen for one experiment."""
+
+    spec: ExperimentSpec
+    ipus: int
+    """At most so many."""
+    global_batch: int = 0
+    """Samples of a weight update; 0 lets it be anything."""
+    fixed: frozenset[str] = frozenset()
+    """Fields that stay as the experiment has them."""
+
+    def devices(self) -> Iterator[DeviceChoice]:
+        """Yield the settings that decide the time of a layer."""
+        own_tiles = int(self.spec.ipu.get(IO_TILES, 0))
+        tiles = self._or_own("ipu.io_tiles.num_io_tiles", own_tiles, _IO_TILES)
+        half = self.spec.model.dtype == "float16"
+        partials: tuple[bool | None, ...] = (None,)
+        proportions: tuple[str, ...] = ("",)
+        if "ipu.convolutions.poplar_options" not in self.fixed:
+            proportions = ("", *self._proportions())
+            partials = (False, True) if half else (None,)
+        for choice in product(self._micro_batches(), tiles, partials, proportions):
+            yield DeviceChoice(*choice)
+
+    def loosest(self, device: DeviceChoice) -> DeviceChoice:
+        """Return the same with the most memory for matrix products: none is faster."""
+        groups = [self.spec.ipu.get(group, {}) for group in MATRIX_OPTIONS]
+        own = [str(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups]
+        if "ipu.convolutions.poplar_options" in self.fixed or own[0] != own[1]:
+            return device
+        looser = own[0] in _PROPORTIONS
+        return replace(device, proportion=_PROPORTIONS[-1]) if looser else device
+
+    def cuts(self) -> Iterator[tuple[int, int]]:
+        """Yield numbers of stages and of IPUs."""
+        stages = range(1, 1 + self._most_stages())
+        if "pipeline.stages" in self.fixed:
+            stages = range(self._own_stages(), self._own_stages() + 1)
+        for count in stages:
+            if count > _ALL_COUNTS_UP_TO and count & (count - 1):
+                continue
+            ipus = 1 << (count - 1).bit_length()
+            while ipus <= self.ipus:
+                if "ipu.auto_select_ipus" not in self.fixed or ipus == self.ipus:
+                    yield count, ipus
+                ipus *= 2
+
+    def choices(self, device: DeviceChoice, stages: int, ipus: int) -> Iterator[Choice]:
+        """Yield every choice with these settings, those that save memory last."""
+        own = self.spec.pipeline
+        schedules = self._or_own("pipeline.schedule", own.schedule, SCHEDULES)
+        recompute = self._or_own(
+            "ipu.allow_recompute",
+            bool(self.spec.ipu.get(RECOMPUTE, False)),
+            (False, True),
+        )
+        offload = self._or_own(
+            "pipeline.offload_activations", own.offload_activations, (False, True)
+        )
+        if stages == 1:
+            schedules, offload = (own.schedule,), (False,)
+        for saving in product(offload, recompute):
+            for schedule in schedules:
+                for count in self._accumulations(device, stages, ipus, schedule):
+                    choice = Choice(device, ipus, stages, count, schedule, *saving)
+                    if choice.global_batch <= self._samples:
+                        yield choice
+
+    def thriftiest(self) -> Iterator[Choice]:
+        """Yield for every number of stages, most first, what takes little memory."""
+        device = min(
+            self.devices(),
+            key=lambda d: (d.micro_batch, d.io_tiles, d.proportion or _PROPORTIONS[-1]),
+        )
+        for stages, ipus in sorted(self.cuts(), key=lambda cut: (-cut[0], cut[1])):
+            saving = [c for c in self.choices(device, stages, ipus) if not c.offload]
+            yield from saving[-1:]
+
+    def allows(self, global_batch: int) -> bool:
+        """Tell whether weight updates may have so many samples."""
+        return self.global_batch in (0, global_batch)
+
+    @cached_property
+    def _samples(self) -> float:
+        """Samples of an epoch; made-up ones are as many as it takes."""
+        made_up = self.spec.data.dataset == "synthetic"
+        return math.inf if made_up else count_samples(self.spec).train.available
+
+    def _or_own(self, field: str, own: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        if field in self.fixed:
+            return (own,)
+        return tuple(dict.fromkeys((own, *values)))
+
+    def _micro_batches(self) -> tuple[int, ...]:
+        own = self.spec.data.batch_size
+        if "data.batch_size" in self.fixed:
+            return (own,)
+        smaller = {1 << bit for bit in range(own.bit_length())}
+        sizes = smaller | {own * factor for factor in _LARGER_BATCHES}
+        limit = self.global_batch or self._samples
+        return tuple(sorted((size for size in sizes if size <= limit), reverse=True))
+
+    def _accumulations(
+        self, device: DeviceChoice, stages: int, ipus: int, schedule: str
+    ) -> tuple[int, ...]:
+        unit = 1
+        if stages > 1:
+            unit = overlap_length(ScheduleKind(schedule), range(stages), True)
+        own = self.spec.execution.gradient_accumulation
+        if self.spec.train.test_only:
+            return (own,)
+        if self.global_batch:
+            replicas = Choice(device, ipus, stages, 1).replicas
+            count, rest = divmod(self.global_batch, device.micro_batch * replicas)
+            counts = {count} if count and not rest else set()
+        else:
+            counts = {unit * factor for factor in _OVERLAPS} | {own}
+        if "execution.gradient_accumulation" in self.fixed:
+            counts &= {own}
+        least = unit + 2 if device.io_tiles and stages > 1 else 1
+        return tuple(sorted(n for n in counts if n % unit == 0 and n >= least))
+
+    def _most_stages(self) -> int:
+        read = self.spec.model.read
+        if read is not None and read.one_block:
+            return 1
+        layers = sum(layer.kind != "Input" for layer in self.spec.model.layers)
+        return min(layers, self.ipus)
+
+    def _own_stages(self) -> int:
+        return max(self.spec.pipeline.stages, default=0) + 1
+
+    def _proportions(self) -> tuple[str, ...]:
+        own = [self.spec.ipu.get(group, {}).get(PROPORTION) for group in MATRIX_OPTIONS]
+        return tuple(value for value in _PROPORTIONS if value not in own)

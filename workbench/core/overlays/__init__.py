@@ -1,0 +1,1 @@
+"""Settings of a script from outside: captured, laid over it, or to be written in."""

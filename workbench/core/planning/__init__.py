@@ -1,0 +1,1 @@
+"""The plan of an experiment, and plans as text and JSON."""

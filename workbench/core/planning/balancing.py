@@ -1,0 +1,213 @@
+"""Balancing the pipeline of an experiment with the figures of its plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+
+from ipu_runtime.plan.balance.partition import (
+    BalanceRequest,
+    BalanceResult,
+    Objective,
+    balance,
+    evaluate,
+)
+from ipu_runtime.plan.costs.links import physical_order, transfer_us
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
+from ipu_runtime.plan.schedule.timeline import Clock
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.staged_spec import changed_fields, staged_spec
+
+_TRIES = 7
+"""Halvings of the capacity's range."""
+
+
+@dataclass(frozen=True, slots=True)
+class BalancedExperiment:
+    """A balanced experiment: the partition, and what has to be set for it."""
+
+    result: BalanceResult
+    spec: ExperimentSpec
+    """The experiment with the best stages; as it was when there are none."""
+    plan: Plan
+    """The plan of `spec`."""
+    changes: tuple[str, ...]
+    """Changes of fields, as `--set` takes them."""
+    proven: bool = False
+    """Whether no other cuts are better; memory that forbids some leaves it open."""
+
+
+def balance_experiment(
+    spec: ExperimentSpec, stages: int, objective: str = "step time"
+) -> BalanceResult:
+    """Return the best partition of an experiment's layers into stages."""
+    return balanced_experiment(spec, stages, objective).result
+
+
+def balanced_experiment(
+    spec: ExperimentSpec,
+    stages: int,
+    objective: str = "step time",
+    *,
+    tries: int = _TRIES,
+) -> BalancedExperiment:
+    """Balance an experiment, and plan what comes out of it.
+
+    Balancing adds up layers; the plan knows more, for example tensors that two stages
+    both keep. So the plan has the last word on what fits. Who balances hundreds of
+    experiments asks for fewer tries, and gets no fixes for what does not fit.
+    """
+    with_fixes = tries == _TRIES
+    layers = [layer for layer in spec.model.layers if layer.kind != "Input"]
+    count = len(layers)
+    read = spec.model.read
+    one_block = read is not None and read.one_block
+    if one_block or not 1 < stages <= count:
+        problem = f"{count} layers can be cut into 2 to {count} stages, not {stages}"
+        if one_block:
+            problem = f"{spec.model.source} is a subclass of Model, which is one block"
+        empty = BalanceRequest((), (), stages, 1)
+        failed = BalanceResult(empty, None, problem=problem)
+        return BalancedExperiment(failed, spec, plan_experiment(spec), ())
+    uniform = tuple(position * stages // count for position in range(count))
+    plan = plan_experiment(staged_spec(spec, uniform), with_remedies=with_fixes)
+    if not plan.layers:
+        errors = [item for item in plan.problems if item.severity is Severity.ERROR]
+        problem = "; ".join(str(item) for item in errors) or "it cannot be planned"
+        empty = BalanceRequest((), (), stages, 1)
+        failed = BalanceResult(empty, None, problem=problem)
+        return BalancedExperiment(failed, spec, plan, ())
+    request = balance_request(spec, plan, stages, Objective(objective))
+    result, staged, planned, free = _fitting(spec, request, tries)
+    if not result.feasible:
+        return BalancedExperiment(result, spec, planned, ())
+    changes, proven = changed_fields(spec, staged), free and result.exact
+    return BalancedExperiment(result, staged, planned, changes, proven)
+
+
+def _fitting(
+    spec: ExperimentSpec, request: BalanceRequest, tries: int
+) -> tuple[BalanceResult, ExperimentSpec, Plan, bool]:
+    """Return the best result that fits by the plan, or why there is none.
+
+    The capacity that sums of layers may reach is searched between the smallest peak
+    that any partition has and the peak of the best partition. The last value tells
+    whether memory forbade nothing.
+    """
+
+    with_fixes = tries == _TRIES
+
+    def tried(room: float | None) -> tuple[BalanceResult, ExperimentSpec, Plan]:
+        result = balance(replace(request, capacity_bytes=room))
+        staged = staged_spec(spec, result.stage_of_layer)
+        return result, staged, plan_experiment(staged, with_remedies=with_fixes)
+
+    free = balance(replace(request, capacity_bytes=None))
+    if free.best is None:
+        return free, spec, plan_experiment(spec), True
+    estimate = request.capacity_bytes or 0.0
+    wide = tried(max(free.best.peak_bytes, estimate))
+    if _fits(wide[2]):
+        return *wide, True
+    smallest = balance(
+        replace(request, capacity_bytes=None, objective=Objective.PEAK_MEMORY)
+    )
+    assert smallest.best is not None
+    low, high = smallest.best.peak_bytes, free.best.peak_bytes
+    found = tried(low)
+    if not _fits(found[2]):
+        if not with_fixes:
+            return replace(smallest, best=None), found[1], found[2], False
+        # The fixes are judged by what the least demanding partition lacks.
+        excess = max(memory.excess_bytes for memory in found[2].memory)
+        nothing = balance(replace(request, capacity_bytes=low - max(excess, 1)))
+        return nothing, found[1], found[2], False
+    for _ in range(tries):
+        middle = (low + high) / 2
+        attempt = tried(middle)
+        if _fits(attempt[2]):
+            low, found = middle, attempt
+        else:
+            high = middle
+    return *found, False
+
+
+def _fits(plan: Plan) -> bool:
+    return all(memory.fits for memory in plan.memory)
+
+
+def balance_request(
+    spec: ExperimentSpec, plan: Plan, stages: int, objective: Objective
+) -> BalanceRequest:
+    """Describe the layers of a plan; the first one also takes the infeed."""
+    layers = plan.layers
+    forward = [layer.forward_us for layer in layers]
+    forward[0] += max(
+        0.0,
+        plan.stages[0].forward_us
+        - sum(layer.forward_us for layer in layers if layer.stage == 0),
+    )
+    pipeline = plan.request.pipeline
+    mode = pipeline.recomputation if pipeline else Recomputation.OFF
+    kind = ScheduleKind(spec.pipeline.schedule)
+    names = [layer.name for layer in layers]
+    placed = dict(zip(names, spec.pipeline.stages, strict=False))
+    now = spec.pipeline.stages
+    usable = len(now) == len(layers) and max(now, default=-1) + 1 == stages
+    # Fixes may ask for four times as many stages.
+    places = physical_order("AUTO", 4 << stages.bit_length(), True)
+
+    def copy_us(size: float, stage: int) -> float:
+        """Activations go there, and their gradients come back."""
+        ends = places[stage - 1], places[stage]
+        return 2 * transfer_us(int(size), *ends, plan.constants)
+
+    request = BalanceRequest(
+        forward_us=tuple(forward),
+        backward_us=tuple(layer.backward_us for layer in layers),
+        stages=stages,
+        micro_batches=plan.request.gradient_accumulation,
+        schedule=kind,
+        recomputation=mode,
+        recompute_us=tuple(layer.forward_us for layer in layers),
+        resident_bytes=tuple(layer.resident_bytes for layer in layers),
+        stash_bytes=tuple(layer.stash_bytes for layer in layers),
+        working_bytes=tuple(layer.working_bytes for layer in layers),
+        crossing_bytes=tuple(layer.crossing_bytes for layer in layers),
+        input_bytes=float(layers[0].crossing_bytes),
+        copy_us=copy_us,
+        objective=objective,
+        clock=Clock.STEP,
+        offload_activations=spec.pipeline.offload_activations,
+        locked={
+            names.index(name): placed[name]
+            for name in spec.pipeline.locked
+            if placed.get(name, stages) < stages
+        },
+        current=now if usable else (),
+    )
+    return _with_room(request, plan)
+
+
+def _with_room(request: BalanceRequest, plan: Plan) -> BalanceRequest:
+    """Set fixed bytes and capacity so that sums of layers agree with the plan."""
+    uniform = evaluate(request, tuple(layer.stage for layer in plan.layers))
+    if uniform is None or not plan.memory:
+        return request
+    used = [memory.used_bytes for memory in plan.memory]
+    sums = uniform.stage_bytes
+    lacking = [have - own for have, own in zip(used, sums, strict=False)]
+    # Tiles fill unevenly, so an IPU is full before all its memory is used.
+    evenness = min(
+        (memory.used_bytes / memory.capacity_bytes)
+        / max(memory.fullest_tile_bytes / memory.tile_capacity_bytes, 1e-9)
+        for memory in plan.memory
+    )
+    return replace(
+        request,
+        fixed_bytes=median(lacking),
+        capacity_bytes=plan.memory[0].capacity_bytes * min(evenness, 1.0),
+    )

@@ -1,0 +1,51 @@
+"""How far off a plan may be, as text and as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_runtime.plan.band import FIGURES, PlanBand
+from ipu_runtime.reports.quantities import count, microseconds, share
+from workbench.core.planning.text_table import table_lines
+
+_SHOWN = {
+    "ipu_step_us": ("step", microseconds),
+    "ipu_us_per_batch": ("per batch", microseconds),
+    "samples_per_second": ("samples/s", count),
+    "tile_memory": ("fullest tile", share),
+}
+
+
+def band_lines(band: PlanBand) -> list[str]:
+    """Return every main figure with what it may be, and what that comes from."""
+    rows = []
+    for name, (title, shown) in _SHOWN.items():
+        figure = FIGURES[name]
+        limits = band.of(figure)
+        values = (figure(band.plan), limits.low, limits.high)
+        rows.append([title, *map(shown, values)])
+    lines = table_lines(("", "modelled", "from", "to"), rows)
+    moved = [
+        f"{title} is moved by {_moved(band, name)}"
+        for title, name in (("time", "ipu_step_us"), ("memory", "tile_memory"))
+    ]
+    return [
+        "How far off it may be (stated errors of the constants, combined)",
+        *(f"  {line}" for line in (*lines, *moved)),
+    ]
+
+
+def band_row(band: PlanBand) -> dict[str, Any]:
+    """Return what `plan --band --json` adds."""
+    content: dict[str, Any] = {}
+    for name, figure in FIGURES.items():
+        limits = band.of(figure)
+        sources = band.shares(figure)
+        content[name] = {"low": limits.low, "high": limits.high, "sources": sources}
+    return content
+
+
+def _moved(band: PlanBand, name: str) -> str:
+    """Return which sources move a figure, the largest first."""
+    shares = sorted(band.shares(FIGURES[name]).items(), key=lambda item: -item[1])
+    return ", ".join(f"{source} {share(by)}" for source, by in shares) or "nothing"

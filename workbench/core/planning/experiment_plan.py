@@ -1,0 +1,112 @@
+"""What the plan is asked for an experiment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
+from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
+from ipu_runtime.plan.schedule.schedule import (
+    Recomputation,
+    ScheduleKind,
+    automatic_recomputation,
+)
+from ipu_runtime.system.emulated_device import fields_in_force
+from workbench.core.data.sample_counts import (
+    count,
+    evaluation_steps_per_execution,
+    training_steps_per_execution,
+)
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.resolved_model import resolved
+from workbench.core.experiment.topology import selected_ipus
+from workbench.core.locations import hardware_file
+
+
+def plan_request(spec: ExperimentSpec) -> PlanRequest:
+    """Return what the plan depends on; the experiment must be valid."""
+    model, problems = resolved(spec.model)
+    if model is None:
+        raise ValueError("; ".join(str(problem) for problem in problems))
+    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
+    classes = output.output_shape[-1] if output.output_shape else 1
+    request = PlanRequest(
+        model=model,
+        batch_size=spec.data.batch_size,
+        batches=count(spec).train.batches,
+        label_values=classes if spec.data.labels == "categorical" else 1,
+        steps_per_execution=training_steps_per_execution(spec),
+        gradient_accumulation=spec.execution.gradient_accumulation,
+        optimizer=spec.train.optimizer,
+        ipus=selected_ipus(spec),
+        system=spec.execution.system,
+        pipeline=_pipeline(spec),
+        config={
+            path: value
+            for path, value in fields_in_force(spec.ipu).items()
+            if value != IPU_CONFIG_FIELD[path].default
+        },
+        hardware_file=hardware_file(),
+        instances=spec.execution.instances,
+        hosts=spec.execution.hosts,
+    )
+    if not spec.train.test_only:
+        return request
+    return _on_test_data(spec, request)
+
+
+def inference_request(spec: ExperimentSpec) -> PlanRequest:
+    """Return what the plan of predictions on the test data depends on."""
+    return replace(_on_test_data(spec, plan_request(spec)), label_values=0)
+
+
+def _on_test_data(spec: ExperimentSpec, request: PlanRequest) -> PlanRequest:
+    return replace(
+        request,
+        training=False,
+        batches=count(spec).test.batches,
+        steps_per_execution=evaluation_steps_per_execution(spec),
+        gradient_accumulation=1,
+        optimizer="sgd",
+    )
+
+
+def plan_experiment(spec: ExperimentSpec, *, with_remedies: bool = True) -> Plan:
+    """Return the modelled effect of an experiment; on the CPU, as if on one IPU."""
+    # Late, because a list of presets needs requests at most, and no cost model.
+    from ipu_runtime.plan.planner import make_plan
+
+    return make_plan(plan_request(spec), with_remedies=with_remedies)
+
+
+def plan_inference(spec: ExperimentSpec) -> Plan:
+    """Return the modelled effect of predictions on the test data."""
+    # Late, as above.
+    from ipu_runtime.plan.planner import make_plan
+
+    return make_plan(inference_request(spec))
+
+
+def _pipeline(spec: ExperimentSpec) -> PipelineRequest | None:
+    pipeline = spec.pipeline
+    if not pipeline.stages:
+        return None
+    schedule = ScheduleKind(pipeline.schedule)
+    return PipelineRequest(
+        stage_of_layer=pipeline.stages,
+        schedule=schedule,
+        recomputation=_recomputation(spec, schedule),
+        device_mapping=pipeline.device_mapping,
+        offload_activations=pipeline.offload_activations,
+        offload_optimizer_state=pipeline.offload_weight_update_variables,
+        shard_optimizer_state=pipeline.replicated_optimizer_state_sharding,
+    )
+
+
+def _recomputation(spec: ExperimentSpec, schedule: ScheduleKind) -> Recomputation:
+    """`Auto` is what suits the schedule; nothing is recomputed unless allowed."""
+    if not spec.ipu.get("allow_recompute", False):
+        return Recomputation.OFF
+    if spec.pipeline.recomputation != "Auto":
+        return Recomputation(spec.pipeline.recomputation)
+    return automatic_recomputation(schedule)

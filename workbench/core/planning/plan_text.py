@@ -1,0 +1,162 @@
+"""A plan as text for people: where time goes, what memory holds, who does what when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ipu_runtime.plan.advice import Advice, advise
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
+from ipu_runtime.plan.step_parts import step_parts
+from ipu_runtime.reports.instance_words import host_words, instance_words
+from ipu_runtime.reports.quantities import count, duration, microseconds, share
+from workbench.core.planning.plan_tables import layer_lines, memory_lines, stage_lines
+from workbench.core.planning.text_table import TextStyle, bar, table_lines
+from workbench.core.planning.timeline_text import legend, replica_lines, timeline_lines
+
+_BAR = 24
+_MOST_REPLICAS = 4
+
+
+def plan_lines(plan: Plan, title: str, style: TextStyle) -> list[str]:
+    """Return the whole plan."""
+    lines = [title, _device(plan, style), ""]
+    lines += _headline(plan)
+    lines += ["", *_time_parts(plan, style)]
+    lines += ["", *memory_lines(plan.memory, style)]
+    if plan.schedule:
+        lines += ["", *stage_lines(plan, style)]
+        lines += ["", *_timeline(plan, style)]
+    else:
+        lines += ["", *layer_lines(plan.layers, style)]
+    advice = advise(plan)
+    if advice:
+        lines += ["", *_advice_lines(advice)]
+    return [*lines, "", *_problems(plan.problems)]
+
+
+def _advice_lines(advice: Sequence[Advice]) -> list[str]:
+    lines = ["What would help (modelled, each alone)"]
+    for item in advice:
+        lines.append(
+            f"  {item.where} = {_value(item.value)}: "
+            f"{microseconds(item.us_per_batch)} per batch, "
+            f"{share(item.saved)} less"
+        )
+        lines.append(f"    because {item.reason}")
+    return lines
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
+    return str(value)
+
+
+def _device(plan: Plan, style: TextStyle) -> str:
+    parts = [
+        plan.request.system,
+        _number(plan.ipus, "IPU"),
+        _number(plan.replicas, "replica"),
+        *instance_words(plan),
+    ]
+    if plan.schedule:
+        parts += [_number(plan.schedule.stages, "stage"), plan.schedule.kind.value]
+    parts.append(plan.request.model.dtype)
+    return (" | " if style.ascii_only else " · ").join(parts)
+
+
+def _headline(plan: Plan) -> list[str]:
+    accumulation = plan.request.gradient_accumulation
+    batch = plan.request.batch_size * accumulation * max(plan.replicas, 1)
+    epoch_us = plan.ipu_step_us * plan.steps_per_epoch
+    epoch = microseconds(epoch_us) if epoch_us < 1e6 else duration(epoch_us / 1e6)
+    rows = [
+        ("step", microseconds(plan.ipu_step_us), "one micro-batch on one replica"),
+        (
+            "per batch",
+            microseconds(plan.ipu_us_per_batch),
+            "of data, over all replicas",
+        ),
+        ("throughput", f"{count(plan.samples_per_second)} samples/s", ""),
+        (
+            "epoch",
+            epoch,
+            f"{_number(plan.steps_per_epoch, 'step')}, "
+            f"{_number(plan.executions_per_epoch, 'execution')} of "
+            f"{plan.steps_per_execution}, "
+            f"{_number(plan.updates_per_epoch, 'weight update')} of {batch} samples",
+        ),
+        ("compilation", duration(plan.compile_s), "before the first step"),
+    ]
+    if plan.request.instances > 1:
+        rows.append(("each host", microseconds(plan.feed_us), host_words(plan)))
+    width = max(len(value) for _, value, _ in rows)
+    lines = [
+        f"  {name:<12}{value:>{width}}  {note}".rstrip() for name, value, note in rows
+    ]
+    return ["Modelled figures", *lines]
+
+
+def _time_parts(plan: Plan, style: TextStyle) -> list[str]:
+    step = plan.step
+    if step is None:
+        return []
+    total = step.total_us or 1.0
+    rows = []
+    for part in step_parts(step):
+        fraction = part.us / total
+        drawn = bar(fraction, _BAR, ascii_only=style.ascii_only).ljust(_BAR)
+        rows.append(
+            [part.title, microseconds(part.us), share(fraction), drawn, part.meaning]
+        )
+    rows.append(["total", microseconds(step.total_us), "100 %", "", ""])
+    lines = table_lines(["part", "time", "share", "", ""], rows, left=(0, 3, 4))
+    heading = "Where a step's time goes (modelled"
+    if plan.schedule:
+        heading += ", compute to sync are means over the IPUs"
+    return [f"{heading})", *(f"  {line}" for line in lines)]
+
+
+def _timeline(plan: Plan, style: TextStyle) -> list[str]:
+    timeline = plan_timeline(plan)
+    schedule = plan.schedule
+    if timeline is None or schedule is None:
+        return []
+    heading = (
+        f"Timeline of one pipeline run (modelled): {schedule.kind.value}, "
+        f"{schedule.micro_batches} micro-batches, {len(schedule.slots)} slots"
+    )
+    bubble = (
+        f"bubble: {share(plan.bubble_fraction)} of the cells; "
+        f"{share(plan.waiting_fraction)} of the IPUs' time is not forward or backward"
+    )
+    lines = timeline_lines(
+        schedule,
+        style.width - 2,
+        ascii_only=style.ascii_only,
+        replicas=plan.replicas,
+        ipus_per_replica=plan.ipus_per_replica,
+    )
+    mapped = len(timeline.ipus)
+    replicas: list[str] = []
+    if plan.replicas > 1 or mapped < plan.ipus_per_replica:
+        replicas = replica_lines(plan.replicas, plan.ipus_per_replica, mapped)
+        if len(replicas) > _MOST_REPLICAS:
+            left_out = len(replicas) - _MOST_REPLICAS
+            replicas = [*replicas[: _MOST_REPLICAS - 1], "...", replicas[-1]]
+            replicas[-2] = f"... {left_out} more"
+    notes = [legend(schedule), bubble, *replicas]
+    return [heading, *(f"  {line}" for line in (*lines, *notes))]
+
+
+def _problems(problems: Sequence[Problem]) -> list[str]:
+    if not problems:
+        return ["Problems: none"]
+    lines = [f"  {item.severity.value}: {item}" for item in problems]
+    return ["Problems", *lines]
+
+
+def _number(value: int, word: str) -> str:
+    return f"{value} {word}" if value == 1 else f"{value} {word}s"

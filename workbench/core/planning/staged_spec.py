@@ -1,0 +1,116 @@
+"""An experiment with other stages, and everything else that those stages ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ipu_runtime.plan.hardware import find_system, systems
+from ipu_runtime.plan.schedule.building import overlap_length
+from ipu_runtime.plan.schedule.schedule import ScheduleKind
+from workbench.core.experiment.experiment_spec import Execution, ExperimentSpec
+from workbench.core.experiment.tables import spec_value
+from workbench.core.experiment.toml_text import toml_value
+from workbench.core.experiment.topology import selected_ipus
+
+_PIPELINED_API = {"cpu": "ipu_strategy", "ipu_estimator": "ipu_pipeline_estimator"}
+"""What to use instead of an interface that has no pipelines."""
+_PLAIN_API = {"cpu": "ipu_strategy", "ipu_pipeline_estimator": "ipu_estimator"}
+"""And instead of one that has nothing else."""
+_FIELDS = (
+    "data.batch_size",
+    "data.train_samples",
+    "data.test_samples",
+    "pipeline.stages",
+    "pipeline.schedule",
+    "pipeline.recomputation",
+    "pipeline.offload_activations",
+    "pipeline.device_mapping",
+    "execution.api",
+    "execution.system",
+    "execution.gradient_accumulation",
+    "execution.steps_per_execution",
+    "train.steps_per_epoch",
+    "data.preparation",
+    "ipu.auto_select_ipus",
+    "ipu.allow_recompute",
+    "ipu.io_tiles.num_io_tiles",
+    "ipu.io_tiles.place_ops_on_io_tiles",
+    "ipu.convolutions.poplar_options",
+    "ipu.matmuls.poplar_options",
+)
+"""What balancing or searching may change."""
+
+
+def staged_spec(spec: ExperimentSpec, stages: tuple[int, ...]) -> ExperimentSpec:
+    """Return the experiment with these stages and the counts that they need.
+
+    No stages mean no pipeline.
+    """
+    pipeline = replace(spec.pipeline, stages=stages)
+    number = max(stages, default=0) + 1
+    if len(pipeline.device_mapping) != number or not stages:
+        pipeline = replace(pipeline, device_mapping=())
+    mapping = pipeline.device_mapping or tuple(range(number))
+    overlap = 1
+    if stages:
+        overlap = overlap_length(ScheduleKind(pipeline.schedule), mapping, True)
+    accumulation = spec.execution.gradient_accumulation
+    accumulation = max(1, -(-accumulation // overlap)) * overlap
+    needed = 1 << max(mapping).bit_length()
+    ipus = max(selected_ipus(spec), needed)
+    execution = _execution(spec.execution, accumulation, ipus, bool(stages))
+    unit = accumulation * (ipus // needed)
+    train, data, ipu = spec.train, spec.data, spec.ipu
+    if train.steps_per_epoch % unit:
+        whole = max(train.steps_per_epoch // unit, 1) * unit
+        train = replace(train, steps_per_epoch=whole)
+    if data.preparation == "none":
+        data = replace(data, preparation="trim")
+    if ipus != selected_ipus(spec):
+        ipu = {**spec.ipu, "auto_select_ipus": ipus}
+    return replace(
+        spec, pipeline=pipeline, execution=execution, train=train, data=data, ipu=ipu
+    )
+
+
+def changed_values(before: ExperimentSpec, after: ExperimentSpec) -> dict[str, Any]:
+    """Return the fields that differ between two experiments, with their new values."""
+    values = {path: spec_value(after, path) for path in _FIELDS}
+    return {
+        path: list(value) if isinstance(value, tuple) else value
+        for path, value in values.items()
+        if value != spec_value(before, path)
+    }
+
+
+def changed_fields(before: ExperimentSpec, after: ExperimentSpec) -> tuple[str, ...]:
+    """Return what differs between two experiments, as `--set` takes it."""
+    return tuple(
+        f"{path}={value if isinstance(value, str) else toml_value(value)}"
+        for path, value in changed_values(before, after).items()
+    )
+
+
+def _execution(
+    now: Execution, accumulation: int, ipus: int, pipelined: bool
+) -> Execution:
+    steps = now.steps_per_execution
+    if isinstance(steps, int) and steps % accumulation:
+        steps = "epoch"
+    return replace(
+        now,
+        api=(_PIPELINED_API if pipelined else _PLAIN_API).get(now.api, now.api),
+        system=_large_enough(now.system, ipus),
+        gradient_accumulation=accumulation,
+        steps_per_execution=steps,
+    )
+
+
+def _large_enough(name: str, ipus: int) -> str:
+    """Return the smallest system with the same chip that has so many IPUs."""
+    system = find_system(name)
+    if system is None or system.ipus >= ipus:
+        return name
+    larger = [s for s in systems() if s.ipu is system.ipu and s.ipus >= ipus]
+    return min(larger, key=lambda other: other.ipus).name if larger else name

@@ -1,0 +1,1 @@
+"""Running an experiment, and the record that it leaves."""

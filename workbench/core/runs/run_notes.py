@@ -1,0 +1,96 @@
+"""What the user says about a run: a name, a note, tags, and whether it stays on top.
+
+It is a file of its own beside `run.json`, because that belongs to the run's process.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.core.runs.record_files import (
+    RecordError,
+    WriterLock,
+    explained,
+    read_json,
+    replace_json,
+    safe_name,
+)
+from workbench.core.runs.run_store import StoredRun
+
+_FILE = "notes.json"
+_LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class RunNotes:
+    """What is said about a run; all of it may be empty."""
+
+    name: str = ""
+    """How lists call it instead of its preset."""
+    note: str = ""
+    tags: tuple[str, ...] = ()
+    pinned: bool = False
+
+
+def read_notes(directory: Path) -> RunNotes:
+    """Return what is said about the run of a record."""
+    content: Mapping[str, Any] = read_json(directory / _FILE) or {}
+    tags = content.get("tags")
+    return RunNotes(
+        _text(content.get("name")),
+        _text(content.get("note")),
+        tuple(
+            tag
+            for tag in (tags if isinstance(tags, list) else ())
+            if isinstance(tag, str) and safe_name(tag)
+        ),
+        content.get("pinned") is True,
+    )
+
+
+def notes_text(notes: RunNotes) -> str:
+    """Return what is said about a run in one line: `pinned, name: note #tag`."""
+    name = f"{notes.name}:" if notes.name and notes.note else notes.name
+    words = ["pinned" if notes.pinned else "", name, notes.note]
+    return " ".join([word for word in words if word] + [f"#{t}" for t in notes.tags])
+
+
+def _text(value: Any) -> str:
+    return " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
+
+
+def write_notes(directory: Path, notes: RunNotes) -> None:
+    """Keep what is said about a run; nothing said leaves no file."""
+    for tag in notes.tags:
+        if not safe_name(tag):
+            raise RecordError(f"tag {tag!r}: use letters, digits, '.', '_' and '-'")
+    if notes == RunNotes():
+        with explained(directory / _FILE):
+            (directory / _FILE).unlink(missing_ok=True)
+        return
+    content = {
+        "name": _text(notes.name),
+        "note": _text(notes.note),
+        "tags": sorted(set(notes.tags)),
+        "pinned": notes.pinned,
+    }
+    replace_json(directory / _FILE, content)
+
+
+def delete_run(run: StoredRun) -> None:
+    """Delete the record of a run that no process is working on."""
+    if run.live:
+        raise RecordError(f"{run.run_id} is {run.status.value}: stop it first")
+    lock = WriterLock(run.directory / "lock")
+    try:
+        # Out of the lists at once, and as a whole.
+        gone = run.directory.with_name(f".{run.run_id}.deleted")
+        with explained(run.directory):
+            run.directory.rename(gone)
+            shutil.rmtree(gone)
+    finally:
+        lock.release()

@@ -1,0 +1,215 @@
+"""Reading records: which runs there are, and what happened in each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workbench.core.locations import runs_directory
+from workbench.core.runs.event_json import event_from_json
+from workbench.core.runs.events import (
+    EpochEnded,
+    Evaluated,
+    Event,
+    Progressed,
+    RunEnded,
+    RunStarted,
+    RunStatus,
+)
+from workbench.core.runs.record_files import (
+    RecordError,
+    UnknownRecord,
+    has_writer,
+    read_json,
+    read_lines,
+    safe_name,
+)
+from workbench.core.runs.run_index import listed_descriptions
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.series import RunSeries, series_of
+
+LATEST = "latest"
+_MOST_PLAN_BYTES = 64 * 2**20
+"""A plan says much of every layer, and a model may have 20,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run as its record tells it."""
+
+    run_id: str
+    directory: Path
+    preset: str
+    group: str
+    status: RunStatus
+    message: str
+    created: str
+    """ISO 8601, UTC."""
+    ended: str | None
+    pid: int
+    summary: Mapping[str, Any]
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """All of `run.json`, which a list does without."""
+        return read_json(self.directory / "run.json") or {}
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """The experiment as nested tables."""
+        return _sections(self.description.get("spec"))
+
+    @property
+    def live(self) -> bool:
+        """Whether a process is working on it."""
+        return self.status.live
+
+    @property
+    def script(self) -> Mapping[str, Any]:
+        """File, arguments and commit of a script; empty for an experiment."""
+        return _table(self.tables.get("script"))
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """The plan that was made for the run; empty if there is none."""
+        return read_json(self.directory / "plan.json", _MOST_PLAN_BYTES) or {}
+
+    def events(self) -> list[Event]:
+        """Return what happened, without what a resumed run did a second time."""
+        return [event for _, event in self.timed_events()]
+
+    def timed_events(self) -> list[tuple[float, Event]]:
+        """Return what happened with its time, in seconds since 1970; 0 if unknown."""
+        events: list[tuple[float, Event]] = []
+        for row in read_lines(self.directory / "metrics.jsonl"):
+            if row.get("event") == "resumed":
+                place = _whole(row.get("first_epoch")) or 1, _whole(row.get("step"))
+                events = [item for item in events if _stays(item[1], *place)]
+                continue
+            event = event_from_json(row)
+            if event is not None:
+                at = row.get("time")
+                if not isinstance(at, float) or not math.isfinite(at):
+                    at = 0.0
+                events.append((at, event))
+        return events
+
+    def seconds(self) -> float:
+        """Return how long processes have worked on it, as far as events tell."""
+        total, last = 0.0, None
+        for row in read_lines(self.directory / "metrics.jsonl"):
+            at = row.get("time")
+            if not isinstance(at, float):
+                continue
+            if last is not None and row.get("event") != "resumed":
+                total += max(at - last, 0.0)
+            last = at
+        return total
+
+    def series(self) -> RunSeries:
+        """Return the run's curves."""
+        return series_of(self.events())
+
+    def reopen(self) -> RunRecord:
+        """Open the record for the process that continues the run."""
+        description = self.description
+        if not description:
+            raise UnknownRecord(f"{self.directory} has no description that can be read")
+        return RunRecord.reopen(self.directory, description)
+
+
+def _stays(event: Event, first_epoch: int, step: int) -> bool:
+    if isinstance(event, Progressed) and event.epoch == first_epoch:
+        return event.step <= step
+    if isinstance(event, Progressed | EpochEnded):
+        return event.epoch < first_epoch
+    return not isinstance(event, Evaluated | RunEnded | RunStarted)
+
+
+def list_runs(group: str | None = None) -> list[StoredRun]:
+    """Return the runs, newest first, optionally only those of a group."""
+    root = runs_directory()
+    try:
+        listed = listed_descriptions(root)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RecordError(f"cannot read {root}: {error.strerror}") from error
+    runs = [_stored(root / name, description) for name, description in listed]
+    return [run for run in runs if group is None or run.group == group]
+
+
+def open_run(name: str) -> StoredRun:
+    """Return a run by its id, by the unique beginning of one, or the `latest` one."""
+    if name == LATEST:
+        runs = list_runs()
+        if not runs:
+            raise UnknownRecord(f"there are no runs in {runs_directory()} yet")
+        return runs[0]
+    if not safe_name(name):
+        raise UnknownRecord(f"{name!r} is not the id of a run")
+    run = _read(runs_directory() / name)
+    if run is not None:
+        return run
+    matches = [run for run in list_runs() if run.run_id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        some = ", ".join(run.run_id for run in matches[:4])
+        raise UnknownRecord(f"{name!r} could be {len(matches)} runs: {some}")
+    raise UnknownRecord(f"there is no run {name!r} in {runs_directory()}")
+
+
+def _read(directory: Path) -> StoredRun | None:
+    description = read_json(directory / "run.json")
+    return None if description is None else _stored(directory, description)
+
+
+def _stored(directory: Path, description: Mapping[str, Any]) -> StoredRun:
+    status = _status(description, RunStatus.FAILED)
+    if status.live and not has_writer(directory / "lock"):
+        # It may have ended between the two looks.
+        description = read_json(directory / "run.json") or description
+        status = _status(description, RunStatus.KILLED)
+        status = RunStatus.KILLED if status.live else status
+    return StoredRun(
+        run_id=directory.name,
+        directory=directory,
+        preset=_text(description, "preset"),
+        group=_text(description, "group"),
+        status=status,
+        message=_text(description, "message"),
+        created=_text(description, "created"),
+        ended=_text(description, "ended") or None,
+        pid=_whole(description.get("pid")),
+        summary=_table(description.get("summary")),
+    )
+
+
+def _status(description: Mapping[str, Any], otherwise: RunStatus) -> RunStatus:
+    try:
+        return RunStatus(description.get("status"))
+    except ValueError:
+        return otherwise
+
+
+def _text(description: Mapping[str, Any], name: str) -> str:
+    value = description.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _whole(value: Any) -> int:
+    return value if type(value) is int else 0
+
+
+def _sections(value: Any) -> Mapping[str, Any]:
+    """Return an experiment's tables, without what cannot be one."""
+    tables = _table(value).items()
+    return {name: table for name, table in tables if isinstance(table, dict)}
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,139 @@
+"""Data of scripts whose model comes from a source, with any inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from workbench.core.data.sample_counts import count
+from workbench.core.data.synthetic_data import vocabulary_of
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.models.source_model import SourceModel, TensorFacts
+from workbench.core.script_export.poprun_parts import SHARED_ORDER, shared_out
+from workbench.core.script_export.python_text import literal
+
+TRIM_ALL = """\
+def count_samples(arrays):
+    return len(tf.nest.flatten(arrays)[0])
+
+
+def trim(arrays, multiple):
+    kept = count_samples(arrays) // multiple * multiple
+    return tf.nest.map_structure(lambda values: values[:kept], arrays)"""
+"""As `trim`, for several inputs or outputs."""
+
+
+def has_many(spec: ExperimentSpec) -> bool:
+    """Tell whether samples or labels are more than one array."""
+    read = spec.model.read
+    if read is None:
+        return False
+    one_of_each = len(read.inputs) == len(read.outputs) == 1
+    return not one_of_each or read.named_inputs or read.named_outputs
+
+
+def sample_count(spec: ExperimentSpec, data: str) -> str:
+    """Return source that counts the samples of loaded data."""
+    return f"count_samples({data})" if has_many(spec) else f"len({data}[0])"
+
+
+def for_outputs(spec: ExperimentSpec, value: str) -> str:
+    """Return source that gives every output of the model the same value."""
+    read = spec.model.read
+    if read is None or not has_many(spec):
+        return value
+    if read.named_outputs:
+        names = literal([fact.name for fact in read.outputs])
+        return f"{{name: {value} for name in {names}}}"
+    return f"[{value}] * {len(read.outputs)}" if len(read.outputs) > 1 else value
+
+
+def synthetic_function(spec: ExperimentSpec, read: SourceModel) -> str:
+    """Return `load_data` that makes up samples, the same ones as the workbench."""
+    counts = count(spec)
+    inputs = [_input_code(entry, read) for entry in read.inputs]
+    outputs = [_label_code(end.shape, spec) for end in read.outputs]
+    names = [f"x_{number}" for number in range(len(inputs))]
+    labels = [f"y_{number}" for number in range(len(outputs))]
+    assigned = zip([*names, *labels], [*inputs, *outputs], strict=True)
+    x = packed(names, read.inputs, read.named_inputs)
+    y = packed(labels, read.outputs, read.named_outputs)
+    return "\n".join(
+        [
+            "def make_samples(part, samples):",
+            "    rng = np.random.default_rng([SEED, part])",
+            *(f"    {name} = {code}" for name, code in assigned),
+            f"    return {x}, {y}",
+            "",
+            "",
+            "def load_data():",
+            f"    train, test = {counts.train.available}, {counts.test.available}",
+            "    return make_samples(0, train), make_samples(1, test)",
+        ]
+    )
+
+
+def train_all_function(spec: ExperimentSpec) -> str:
+    """Return `train` for samples or labels of several arrays."""
+    steps = spec.train.steps_per_epoch
+    per_epoch = "STEPS_PER_EPOCH * args.batch_size" if steps else "samples"
+    return "\n".join(
+        [
+            "def take(tensors, order):",
+            "    def taken(values):",
+            "        return tf.gather(values, order)",
+            "",
+            "    return tf.nest.map_structure(taken, tensors)",
+            "",
+            "",
+            "def train(model, data, args):",
+            "    tensors = tf.nest.map_structure(tf.convert_to_tensor, data)",
+            "    samples = count_samples(data)",
+            "    losses = []",
+            "    for epoch in range(args.epochs):",
+            f"        order = epoch_indices(epoch, samples, {per_epoch})",
+            *([SHARED_ORDER] if shared_out(spec) else []),
+            "        history = model.fit(",
+            "            *take(tensors, order),",
+            "            batch_size=args.batch_size,",
+            "            initial_epoch=epoch,",
+            "            epochs=epoch + 1,",
+            "            shuffle=False,",
+            "        )",
+            '        losses += history.history["loss"]',
+            "    return losses",
+        ]
+    )
+
+
+def _input_code(entry: TensorFacts, read: SourceModel) -> str:
+    shape = _shape(entry.shape)
+    vocabulary = vocabulary_of(read.spec.layers if read.spec else (), entry.name)
+    whole = np.dtype(entry.dtype).kind in "iub"
+    if not whole and not vocabulary:
+        return f"rng.random({shape}, np.float32)"
+    dtype = entry.dtype if whole else "float32"
+    return f"rng.integers(0, {vocabulary or 2}, {shape}).astype({literal(dtype)})"
+
+
+def _label_code(shape: tuple[int, ...], spec: ExperimentSpec) -> str:
+    if spec.train.loss == "mse":
+        return f"rng.random({_shape(shape)}, np.float32)"
+    classes = max(shape[-1], 1)
+    numbers = f"rng.integers(0, {classes}, {_shape(shape[:-1])}, np.int32)"
+    if spec.data.labels == "sparse":
+        return numbers
+    return f"np.eye({classes}, dtype=np.float32)[{numbers}]"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"(samples, {', '.join(map(str, shape))})" if shape else "(samples,)"
+
+
+def packed(values: list[str], facts: Sequence[TensorFacts], named: bool) -> str:
+    """Return source that puts arrays together as the model takes them."""
+    if named:
+        pairs = zip(facts, values, strict=True)
+        return f"{{{', '.join(f'{literal(fact.name)}: {v}' for fact, v in pairs)}}}"
+    return f"({', '.join(values)})" if len(values) > 1 else values[0]

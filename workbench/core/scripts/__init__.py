@@ -1,0 +1,1 @@
+"""What the workbench knows of scripts that are not experiments of its own."""

@@ -1,0 +1,78 @@
+"""Writes a script's record beside the script, which never waits for a disk."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from workbench.core.runs.events import Event
+from workbench.core.runs.record_files import RecordError
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.scripts.script_log import ScriptLog
+
+_EVERY_S = 0.1
+"""Numbers are in the record after this time."""
+
+Work = Callable[[], None]
+
+
+class RecordThread:
+    """Takes events and output from any thread; a disk that fails ends the record only.
+
+    What cannot be written is said once on standard error.
+    """
+
+    def __init__(self, record: RunRecord) -> None:
+        self._record = record
+        self._log = ScriptLog(record.log)
+        self._waiting: queue.SimpleQueue[str | Work] = queue.SimpleQueue()
+        self._events: list[tuple[Event, float]] = []
+        self._closing = threading.Event()
+        self.problem = ""
+        """Why nothing can be written any more; empty while all is well."""
+        self._thread = threading.Thread(target=self._work, name="record", daemon=True)
+        self._thread.start()
+
+    def put(self, item: str | Work) -> None:
+        """Take a piece of output, or something to do in the record."""
+        if not self.problem:
+            self._waiting.put(item)
+
+    def send(self, event: Event) -> None:
+        """Take an event."""
+        self.put(partial(self._events.append, (event, time.time())))
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._closing.set()
+        self._waiting.put("")
+        self._thread.join()
+
+    def give_up(self, error: RecordError) -> None:
+        """Say once why the record ends; the script goes on."""
+        if not self.problem:
+            self.problem = f"the record is not complete: {error}"
+            print(f"ipu-workbench: {self.problem}", file=sys.__stderr__, flush=True)
+
+    def _work(self) -> None:
+        while not self.problem:
+            items = [self._waiting.get()]
+            # Many things at once cost one look at the disk.
+            self._closing.wait(_EVERY_S)
+            closing = self._closing.is_set()
+            while not self._waiting.empty():
+                items.append(self._waiting.get())
+            try:
+                for item in items:
+                    self._log.add(item) if isinstance(item, str) else item()
+                self._record.append_all(self._events)
+                self._events.clear()
+                self._log.write(rest=closing)
+            except RecordError as error:
+                self.give_up(error)
+            if closing:
+                return

@@ -1,0 +1,105 @@
+"""The points of a sweep: every combination of the values of its axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ipu_runtime.plan.config.field import nearest
+from ipu_runtime.plan.problem import Problem
+from workbench.core.experiment.overrides import FIELD_OF_PATH
+
+STAGES = "stages"
+"""Axis that is no field: layers are balanced over so many stages at every point."""
+MOST_POINTS = 1_000_000
+
+_RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})(?:\.\.(\d{1,20}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A setting and the values that it takes, as written."""
+
+    path: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.path}={','.join(self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One combination."""
+
+    index: int
+    values: Mapping[str, str]
+    """By the axis' path, as written."""
+
+
+def parse_grid(texts: Sequence[str]) -> tuple[tuple[Axis, ...], tuple[Problem, ...]]:
+    """Read axes such as `data.batch_size=16,32` or `stages=2..8..2`."""
+    axes: list[Axis] = []
+    problems: list[Problem] = []
+    known = [*FIELD_OF_PATH, STAGES]
+    for text in texts:
+        path, separator, values_text = text.partition("=")
+        path = path.strip()
+        values = tuple(_values(values_text))
+        if not separator or not values:
+            hint = "write it as field=value,value,..."
+            problems.append(Problem("--grid", f"{text!r} has no values", hint))
+        elif path not in known and not path.startswith("model.layers"):
+            guess = nearest(path, known)
+            hint = f"did you mean {guess}?" if guess else "see: ipu-workbench presets"
+            problems.append(Problem(f"--grid {path}", "unknown field", hint))
+        elif path in [axis.path for axis in axes]:
+            problems.append(Problem(f"--grid {path}", "is given twice"))
+        elif path == STAGES and (wrong := [v for v in values if not v.isdecimal()]):
+            hint = "use whole numbers from 2"
+            problems.append(Problem("--grid stages", f"{wrong[0]!r} stages", hint))
+        else:
+            axes.append(Axis(path, values))
+    if not axes and not problems:
+        problems.append(Problem("--grid", "is missing", "for example stages=2,4"))
+    if count_points(axes) > MOST_POINTS:
+        text = f"{count_points(axes):,} points are too many"
+        problems.append(Problem("--grid", text, f"at most {MOST_POINTS:,}"))
+    return tuple(axes), tuple(problems)
+
+
+def count_points(axes: Sequence[Axis]) -> int:
+    """Return how many combinations there are."""
+    return math.prod(len(axis.values) for axis in axes)
+
+
+def points(axes: Sequence[Axis]) -> Iterator[Point]:
+    """Go through all combinations, the last axis fastest."""
+    paths = [axis.path for axis in axes]
+    combinations = itertools.product(*(axis.values for axis in axes))
+    for index, combination in enumerate(combinations):
+        yield Point(index, dict(zip(paths, combination, strict=True)))
+
+
+def _values(text: str) -> Iterator[str]:
+    """Split at commas outside brackets, and write ranges out."""
+    depth, start = 0, 0
+    for place, character in enumerate(f"{text},"):
+        depth += (character in "[{") - (character in "]}")
+        if character == "," and depth <= 0:
+            yield from _expanded(text[start:place].strip())
+            start = place + 1
+
+
+def _expanded(value: str) -> Iterator[str]:
+    match = _RANGE.fullmatch(value)
+    if match is None:
+        if value:
+            yield value
+        return
+    first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
+    # One more than allowed is enough to be refused, and costs no memory.
+    numbers = range(first, last + 1, max(step, 1))[: MOST_POINTS + 1]
+    yield from (str(number) for number in numbers)

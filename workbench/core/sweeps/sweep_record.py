@@ -1,0 +1,218 @@
+"""What a sweep leaves behind, so that it can go on after any interruption."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ipu_runtime.plan.config.file_reading import read_file
+from workbench.core.locations import sweeps_directory
+from workbench.core.runs.event_json import to_line
+from workbench.core.runs.record_files import (
+    RecordError,
+    UnknownRecord,
+    WriterLock,
+    append_line,
+    explained,
+    read_lines,
+    replace_json,
+    safe_name,
+)
+from workbench.core.sweeps.halving import Halving
+from workbench.core.sweeps.sweep_grid import Axis
+from workbench.core.sweeps.sweep_point import PointResult
+
+_MOST_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class SweepDefinition:
+    """What a sweep goes through; together with the points done it is all of it."""
+
+    preset: str
+    tables: Mapping[str, Any]
+    """The experiment that every point starts from."""
+    axes: tuple[Axis, ...]
+    trained: bool
+    """Whether points are trained; otherwise they are only planned."""
+    halving: Halving | None = None
+    """How points are stopped early; None if all are trained to their end."""
+
+    def named_values(self) -> Iterator[dict[str, Any]]:
+        """Return the experiment, and every value of an axis by itself as tables."""
+        yield dict(self.tables)
+        for axis in self.axes:
+            section, _, key = axis.path.partition(".")
+            yield from ({section: {key: value}} for value in axis.values)
+
+
+class SweepRecord:
+    """The directory of a sweep, open for writing by this process alone."""
+
+    def __init__(
+        self, directory: Path, definition: SweepDefinition, lock: WriterLock
+    ) -> None:
+        self.directory = directory
+        self.group = directory.name
+        self.definition = definition
+        self._lock = lock
+
+    @classmethod
+    def create(cls, definition: SweepDefinition, group: str = "") -> SweepRecord:
+        """Begin a sweep under a name that no other sweep has."""
+        if group and not safe_name(group):
+            raise RecordError(f"group {group!r}: use letters, digits, '.', '_' and '-'")
+        directory = _new_directory(definition.preset, group)
+        lock = WriterLock(directory / "lock")
+        replace_json(directory / "sweep.json", asdict(definition))
+        return cls(directory, definition, lock)
+
+    @classmethod
+    def reopen(cls, group: str) -> SweepRecord:
+        """Open a sweep that was interrupted, or is complete."""
+        directory = sweep_directory(group)
+        return cls(
+            directory, _read_definition(directory), WriterLock(directory / "lock")
+        )
+
+    def add(self, results: Iterable[PointResult]) -> None:
+        """Keep results; they are in the file when this returns."""
+        self._append("points.jsonl", {"event": "point"}, results)
+
+    def add_rung(self, epoch: int, results: Iterable[PointResult]) -> None:
+        """Keep how points stand that wait for others at the end of an epoch."""
+        self._append("rungs.jsonl", {"event": "rung", "epoch": epoch}, results)
+
+    def rung(self, epoch: int) -> list[PointResult]:
+        """Return how the points stood that have reached an epoch."""
+        rows = read_lines(self.directory / "rungs.jsonl")
+        return _results(row for row in rows if row.get("epoch") == epoch)
+
+    def _append(
+        self, file: str, about: Mapping[str, Any], results: Iterable[PointResult]
+    ) -> None:
+        lines = "".join(to_line({**about, **asdict(result)}) for result in results)
+        append_line(self.directory / file, lines)
+
+    def results(self) -> list[PointResult]:
+        """Return the points that are done."""
+        return stored_sweep(self.group)[1]
+
+    def close(self) -> None:
+        """Let others continue the sweep."""
+        self._lock.release()
+
+
+def list_sweeps() -> list[str]:
+    """Return the names of all sweeps, newest first."""
+    root = sweeps_directory()
+    try:
+        found = [path for path in root.iterdir() if (path / "sweep.json").is_file()]
+        by_age = sorted(found, key=lambda path: -(path / "sweep.json").stat().st_mtime)
+    except OSError:
+        return []
+    return [path.name for path in by_age if safe_name(path.name)]
+
+
+def stored_sweep(group: str) -> tuple[SweepDefinition, list[PointResult]]:
+    """Return a sweep and its points without keeping others from going on with it."""
+    directory = sweep_directory(group)
+    definition = _read_definition(directory)
+    paths = {axis.path for axis in definition.axes}
+    return definition, [
+        result for result in read_results(directory) if result.values.keys() == paths
+    ]
+
+
+def sweep_directory(group: str) -> Path:
+    """Return the directory of an existing sweep."""
+    directory = sweeps_directory() / group
+    if not safe_name(group) or not (directory / "sweep.json").is_file():
+        raise UnknownRecord(f"there is no sweep {group!r} in {sweeps_directory()}")
+    return directory
+
+
+def read_results(directory: Path) -> list[PointResult]:
+    """Return the points of a sweep that are done, each once."""
+    return _results(read_lines(directory / "points.jsonl"))
+
+
+def _results(rows: Iterable[Mapping[str, Any]]) -> list[PointResult]:
+    results: dict[int, PointResult] = {}
+    for row in rows:
+        try:
+            result = PointResult(
+                index=int(row["index"]),
+                values=dict(row["values"]),
+                metrics=_numbers(row["metrics"]),
+                problem=str(row["problem"]),
+                run_id=str(row["run_id"]),
+                stages=tuple(row["stages"]),
+                stopped_epoch=int(row.get("stopped_epoch", 0)),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
+        results[result.index] = result
+    return list(results.values())
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics, without any that is not a number."""
+    return {
+        name: value
+        for name, value in metrics.items()
+        if value is None or type(value) in (int, float)
+    }
+
+
+def _new_directory(preset: str, group: str) -> Path:
+    root = sweeps_directory()
+    stem = group or _name_for(preset)
+    with explained(root):
+        root.mkdir(parents=True, exist_ok=True)
+        for count in range(1, 10_000):
+            directory = root / (stem if count == 1 else f"{stem}-{count:02}")
+            try:
+                directory.mkdir()
+            except FileExistsError:
+                if group:
+                    raise RecordError(
+                        f"the sweep {group!r} exists: choose another --group, or "
+                        f"continue it with --resume {group}"
+                    ) from None
+                continue
+            return directory
+    raise RecordError(f"cannot find a free name for a sweep in {root}")
+
+
+def _name_for(preset: str) -> str:
+    time = datetime.now(UTC).strftime("%y%m%d-%H%M%S")
+    name = Path(preset).stem[:40]
+    return f"{name}-{time}" if safe_name(name) else f"sweep-{time}"
+
+
+def _read_definition(directory: Path) -> SweepDefinition:
+    path = directory / "sweep.json"
+    try:
+        value = json.loads(read_file(path, _MOST_BYTES))
+        return SweepDefinition(
+            preset=str(value["preset"]),
+            tables=dict(value["tables"]),
+            axes=_axes(value["axes"]),
+            trained=bool(value["trained"]),
+            halving=_halving(value.get("halving")),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"cannot read {path}: {error}") from error
+
+
+def _halving(row: Mapping[str, Any] | None) -> Halving | None:
+    return Halving(str(row["objective"]), int(row["budget"])) if row else None
+
+
+def _axes(rows: Sequence[Mapping[str, Any]]) -> tuple[Axis, ...]:
+    return tuple(Axis(str(row["path"]), tuple(row["values"])) for row in rows)

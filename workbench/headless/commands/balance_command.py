@@ -1,0 +1,58 @@
+"""`ipu-workbench balance`: which layers belong into which pipeline stage."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ipu_runtime.plan.balance.balance_types import Objective
+from ipu_runtime.plan.problem import Problem
+from workbench.core.planning.balance_json import balance_row
+from workbench.core.planning.balance_text import balance_lines
+from workbench.core.planning.balancing import balanced_experiment
+from workbench.headless.commands.plan_command import add_text_arguments, text_style
+from workbench.headless.diagnostics import report_problems
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.experiment_argument import (
+    add_experiment_argument,
+    read_experiment,
+)
+from workbench.headless.output import print_json, print_line
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "balance", help="find the best stages of a pipeline, on the model"
+    )
+    add_experiment_argument(parser)
+    parser.add_argument(
+        "--stages", type=int, required=True, metavar="N", help="how many stages"
+    )
+    parser.add_argument(
+        "--objective",
+        choices=[objective.value for objective in Objective],
+        default=Objective.STEP_TIME.value,
+        help="what there should be least of (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="one object")
+    add_text_arguments(parser)
+    parser.set_defaults(run=run_balance)
+
+
+def run_balance(args: argparse.Namespace) -> int:
+    """Print the best stages of an experiment."""
+    spec, loaded = read_experiment(args)
+    balanced = balanced_experiment(spec, args.stages, args.objective)
+    result = balanced.result
+    name = spec.experiment.name or loaded.preset.name
+    if args.json:
+        print_json(balance_row(balanced, name))
+    if result.problem:
+        report_problems([Problem("--stages", result.problem)], args.experiment)
+        return ExitCode.USAGE
+    if not args.json:
+        title = f"{name}: {spec.experiment.title}" if spec.experiment.title else name
+        for line in balance_lines(balanced, title, text_style(args)):
+            print_line(line)
+    return ExitCode.DONE if result.feasible else ExitCode.NO_FIT

@@ -1,0 +1,104 @@
+"""`ipu-workbench exec`: run an unmodified IPU script on the emulated runtime."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ipu_runtime.engine.session.interception import intercepted_by
+from ipu_runtime.installing.script import run_script
+from ipu_runtime.plan.problem import Problem
+from workbench.core.overlays.overlay import Overlay
+from workbench.core.scripts.recording import ScriptRecording
+from workbench.core.scripts.script_command import ScriptCommand
+from workbench.headless.diagnostics import UsageError
+from workbench.headless.overlay_arguments import (
+    CaptureFailedError,
+    add_overlay_arguments,
+    overlay_of,
+    overlay_options,
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command; everything after the script belongs to the script."""
+    parser = subparsers.add_parser(
+        "exec",
+        help="run an IPU script on the emulated runtime",
+        description="Runs a script written for the IPU, unmodified; its exit code "
+        "becomes that of the command. Settings can be changed from outside: what was "
+        "replaced is told on standard error, and what the script does not take is "
+        "refused before anything trains.",
+    )
+    parser.add_argument(
+        "--custom-ops",
+        metavar="FILE",
+        help="Python file that registers functions in place of compiled operations",
+    )
+    parser.add_argument(
+        "--no-record", action="store_true", help="keep no record of the run"
+    )
+    parser.add_argument(
+        "--watch",
+        action="store_true",
+        help="run it in the app, which draws what it records",
+    )
+    add_overlay_arguments(parser)
+    parser.add_argument("script", metavar="SCRIPT")
+    parser.add_argument("arguments", metavar="ARGS", nargs=argparse.REMAINDER)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.watch:
+        return _watch(args)
+    try:
+        overlay = overlay_of(args)
+    except CaptureFailedError as error:
+        return int(error.args[0])
+    overridden = overlay.applied if overlay is not None else ()
+    watch = None if args.no_record else ScriptRecording(overridden)
+    if overlay is None:
+        return run_script(args.script, args.arguments, args.custom_ops, watch)
+    return run_overlaid(args, overlay, watch)
+
+
+def _watch(args: argparse.Namespace) -> int:
+    """Open the app, which runs the script in a process of its own."""
+    problem = None
+    if args.no_record:
+        problem = Problem("--watch", "the app draws the record: leave out --no-record")
+    elif not Path(args.script).is_file():
+        problem = Problem(args.script, "there is no such script")
+    elif not (sys.stdin.isatty() and sys.stdout.isatty()):
+        hint = "without it the script is recorded too: ipu-workbench runs show latest"
+        problem = Problem("--watch", "needs a terminal for the app", hint)
+    if problem is not None:
+        raise UsageError([problem])
+    options = overlay_options(args)
+    if args.custom_ops:
+        options += ["--custom-ops", args.custom_ops]
+    words = tuple(args.arguments)
+    command = ScriptCommand(args.script, words, os.getcwd(), tuple(options))
+    opened: int = args.open_app(theme=args.theme, ascii_only=args.ascii, script=command)
+    return opened
+
+
+def run_overlaid(
+    args: argparse.Namespace, overlay: Overlay, watch: ScriptRecording | None
+) -> int:
+    """Run a script with changes; a script that takes not all of them is refused."""
+    with intercepted_by(overlay):
+        code = run_script(
+            args.script,
+            args.arguments,
+            args.custom_ops,
+            watch,
+            failed=overlay.failed,
+        )
+    if not code:
+        overlay.check_all_taken("its end")
+    return overlay.refused or code

@@ -1,0 +1,130 @@
+"""`ipu-workbench optimize`: the best settings for a goal, on the model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ipu_runtime.plan.hardware import find_system, systems
+from ipu_runtime.plan.problem import Problem
+from workbench.core.data.sample_counts import count
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.model_tables import tables_for_file
+from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.experiment.toml_text import to_toml
+from workbench.core.locations import hardware_file
+from workbench.core.optimizing.goal import Aim, Goal
+from workbench.core.optimizing.outcome import Outcome, optimize
+from workbench.core.optimizing.outcome_text import outcome_lines, outcome_row
+from workbench.core.optimizing.search_space import FIXABLE, SearchSpace
+from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.experiment_argument import (
+    add_experiment_argument,
+    read_experiment,
+)
+from workbench.headless.output import print_json, print_line, write_text
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "optimize",
+        help="find the best settings for a goal, on the model",
+        description="Searches stages and cuts, replicas, accumulation, micro-batch, "
+        "schedule, recomputation, I/O tiles, partials and memory proportion together. "
+        "Offloading is tried where nothing fits without it.",
+    )
+    add_experiment_argument(parser)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--ipus", type=int, metavar="N", help="how many IPUs at most")
+    size.add_argument("--system", metavar="NAME", help="all IPUs of this system")
+    parser.add_argument(
+        "--objective",
+        choices=[goal.value for goal in Goal],
+        default=Goal.THROUGHPUT.value,
+        help="what should be best (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--keep-global-batch",
+        type=int,
+        metavar="N",
+        default=0,
+        help="samples of a weight update; without it, any number",
+    )
+    parser.add_argument(
+        "--fix",
+        metavar="FIELD[=VALUE]",
+        action="append",
+        default=[],
+        help=f"leave a field alone, or set it and leave it: {', '.join(FIXABLE)}",
+    )
+    parser.add_argument(
+        "--apply", type=int, metavar="N", help="write the experiment of row N"
+    )
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, help="where --apply writes it"
+    )
+    parser.add_argument("--json", action="store_true", help="one object")
+    parser.set_defaults(run=run_optimize)
+
+
+def run_optimize(args: argparse.Namespace) -> int:
+    """Print the best settings of an experiment."""
+    fixed = _fixed(args)
+    spec, loaded = read_experiment(args)
+    name = spec.experiment.name or loaded.preset.name
+    space = _space(spec, args, fixed)
+    aim = Aim(Goal(args.objective), count(spec).train.samples * spec.train.epochs)
+    outcome = optimize(space, aim)
+    if args.json:
+        print_json(outcome_row(outcome, name))
+    else:
+        for line in outcome_lines(outcome, name):
+            print_line(line)
+    sys.stdout.flush()
+    if args.apply is not None:
+        _write(outcome, args.apply, args.output or Path(f"{name}-optimized.toml"))
+    return ExitCode.DONE if outcome.best else ExitCode.NO_FIT
+
+
+def _fixed(args: argparse.Namespace) -> frozenset[str]:
+    """Return the fields that stay; those with a value are changed before."""
+    names = {text.partition("=")[0].strip() for text in args.fix}
+    unknown = sorted(names - FIXABLE.keys())
+    if unknown:
+        text = f"{unknown[0]} is not searched"
+        raise UsageError([Problem("--fix", text, f"one of {', '.join(FIXABLE)}")])
+    args.changes = [*args.changes, *(text for text in args.fix if "=" in text)]
+    if args.system:
+        args.changes = [*args.changes, f"execution.system={args.system}"]
+    return frozenset(names)
+
+
+def _space(
+    spec: ExperimentSpec, args: argparse.Namespace, fixed: frozenset[str]
+) -> SearchSpace:
+    system = find_system(spec.execution.system, hardware_file())
+    if system is None:
+        text = f"{spec.execution.system!r} is not known"
+        known = ", ".join(item.name for item in systems(hardware_file()))
+        raise UsageError([Problem("execution.system", text, f"one of {known}")])
+    ipus = system.ipus if args.ipus is None else args.ipus
+    if ipus < 1 or ipus & (ipus - 1):
+        text = f"{ipus} IPUs are no device"
+        raise UsageError([Problem("--ipus", text, "a power of two: 1, 2, 4, ...")])
+    if args.keep_global_batch < 0:
+        text = f"{args.keep_global_batch} is no number of samples"
+        raise UsageError([Problem("--keep-global-batch", text, "1 or more")])
+    return SearchSpace(spec, ipus, args.keep_global_batch, fixed)
+
+
+def _write(outcome: Outcome, row: int, path: Path) -> None:
+    if not 1 <= row <= len(outcome.best):
+        text = f"there is no row {row}"
+        raise UsageError([Problem("--apply", text, f"1 to {len(outcome.best)}")])
+    tables = tables_for_file(spec_to_tables(outcome.best[row - 1].spec))
+    write_text(path, to_toml(tables))
+    say(f"train it with: ipu-workbench run {path}")

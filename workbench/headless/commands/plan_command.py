@@ -1,0 +1,142 @@
+"""`ipu-workbench plan`: what an experiment would do on the device."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.plan_json import plan_to_json
+from ipu_runtime.plan.problem import Severity
+from workbench.core.planning.band_text import band_lines, band_row
+from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
+from workbench.core.planning.text_table import TextStyle
+from workbench.headless.diagnostics import report_problems, say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.experiment_argument import (
+    add_experiment_argument,
+    read_experiment,
+)
+from workbench.headless.output import print_json, print_line, write_text
+from workbench.headless.plan_gate_argument import (
+    add_gate_arguments,
+    gate_keeps,
+    print_comparison,
+    read_gate,
+)
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "plan", help="model time, memory and timeline without running"
+    )
+    add_experiment_argument(parser)
+    parser.add_argument("--json", action="store_true", help="one object")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        type=Path,
+        help="write the timeline for Perfetto or chrome://tracing",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--schedules",
+        action="store_true",
+        help="also compare all schedules for the same stages (not with --json)",
+    )
+    parser.add_argument(
+        "--band",
+        action="store_true",
+        help="also show how far off the main figures may be",
+    )
+    kind.add_argument(
+        "--inference",
+        action="store_true",
+        help="plan predictions on the test data instead of training",
+    )
+    add_gate_arguments(parser)
+    add_text_arguments(parser)
+    parser.set_defaults(run=run_plan)
+
+
+def add_text_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what decides how text looks."""
+    parser.add_argument(
+        "--ascii",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="no box and block characters",
+    )
+
+
+def run_plan(args: argparse.Namespace) -> int:
+    """Print the plan of an experiment."""
+    conditions, other = read_gate(args)
+    spec, loaded = read_experiment(args)
+    plan = plan_inference(spec) if args.inference else plan_experiment(spec)
+    name = spec.experiment.name or loaded.preset.name
+    code = plan_exit_code(plan)
+    band = None
+    if args.band:
+        # Late, because only this option needs it.
+        from ipu_runtime.plan.band import plan_band
+
+        band = plan_band(plan)
+    if args.json:
+        row = {"event": "plan", "preset": name, **plan_to_json(plan)}
+        print_json(row | ({"band": band_row(band)} if band else {}))
+    elif code is not ExitCode.USAGE:
+        # Late, because planning in a loop should start quickly.
+        from workbench.core.planning.plan_text import plan_lines
+
+        title = f"{name}: {spec.experiment.title}" if spec.experiment.title else name
+        for line in plan_lines(plan, title, text_style(args)):
+            print_line(line)
+        if band:
+            print_line()
+            for line in band_lines(band):
+                print_line(line)
+        if args.schedules:
+            from workbench.core.planning.schedule_text import schedule_lines
+
+            print_line()
+            for line in schedule_lines(spec, plan, text_style(args)):
+                print_line(line)
+    sys.stdout.flush()
+    if code is ExitCode.USAGE or args.json:
+        report_problems(plan.problems, args.experiment)
+    if args.trace and code is not ExitCode.USAGE:
+        # Late, because only this option needs it.
+        from ipu_runtime.plan.schedule.trace import chrome_trace
+
+        trace = chrome_trace(plan)
+        write_text(args.trace, json.dumps(trace))
+        if left_out := trace["otherData"]["tasks_left_out"]:
+            say(f"{args.trace}: without {left_out:,} tasks in the middle of the run")
+    if code is ExitCode.USAGE:
+        return code
+    figures = plan_to_json(plan)
+    if other is not None and not args.json:
+        print_comparison(figures, other, args.compare)
+    return code if gate_keeps(conditions, figures, other) else ExitCode.GATE
+
+
+def text_style(args: argparse.Namespace) -> TextStyle:
+    """Return the layout that suits where the text goes."""
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    plain = bool(args.ascii) or not encoding.startswith("utf")
+    width = shutil.get_terminal_size((100, 40)).columns if sys.stdout.isatty() else 100
+    return TextStyle(max(width, 60), plain)
+
+
+def plan_exit_code(plan: Plan) -> ExitCode:
+    """Return what a plan means for whoever started the command."""
+    severities = {problem.severity for problem in plan.problems}
+    if Severity.ERROR in severities:
+        return ExitCode.USAGE
+    return ExitCode.NO_FIT if Severity.NO_FIT in severities else ExitCode.DONE

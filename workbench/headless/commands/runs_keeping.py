@@ -1,0 +1,81 @@
+"""`runs delete`, `runs note` and `runs tag`: keeping the list of runs in order."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import Any
+
+from ipu_runtime.plan.problem import Problem
+from workbench.core.runs.record_files import RecordError, safe_name
+from workbench.core.runs.run_notes import delete_run, read_notes, write_notes
+from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.run_argument import add_run_argument, find_run
+
+
+def add_actions(actions: Any) -> None:
+    """Add what changes records."""
+    deleting = actions.add_parser("delete", help="delete runs that have ended")
+    add_run_argument(deleting, several=True)
+    deleting.add_argument("--yes", action="store_true", help="do not ask")
+    deleting.set_defaults(run=_delete)
+    noting = actions.add_parser("note", help="write a note to a run")
+    add_run_argument(noting)
+    noting.add_argument("text", metavar="TEXT", help="the note; '' takes it away")
+    noting.set_defaults(run=_note)
+    tagging = actions.add_parser("tag", help="give a run tags, or take them away")
+    add_run_argument(tagging)
+    tagging.add_argument(
+        "tags", metavar="TAG", nargs="+", help="letters, digits, . _ -"
+    )
+    tagging.add_argument("--remove", action="store_true", help="take the tags away")
+    tagging.set_defaults(run=_tag)
+
+
+def _delete(args: argparse.Namespace) -> int:
+    runs = {run.run_id: run for run in map(find_run, args.runs)}
+    names = ", ".join(f"{run.run_id} ({run.preset})" for run in runs.values())
+    if not args.yes and not _agrees(f"delete {names}? What they hold is lost. [y/N] "):
+        say("nothing is deleted")
+        return ExitCode.DONE
+    failed = False
+    for run in runs.values():
+        try:
+            delete_run(run)
+            say(f"{run.run_id} is deleted")
+        except RecordError as error:
+            say(str(error))
+            failed = True
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _agrees(question: str) -> bool:
+    if not sys.stdin.isatty():
+        hint = "say --yes, or use a terminal"
+        raise UsageError([Problem("--yes", "nobody can be asked here", hint)])
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _note(args: argparse.Namespace) -> int:
+    run = find_run(args.run_id)
+    write_notes(run.directory, replace(read_notes(run.directory), note=args.text))
+    say(f"{run.run_id}: {read_notes(run.directory).note or 'no note'}")
+    return ExitCode.DONE
+
+
+def _tag(args: argparse.Namespace) -> int:
+    wrong = [tag for tag in args.tags if not safe_name(tag)]
+    if wrong:
+        hint = "use letters, digits, '.', '_' and '-'"
+        raise UsageError([Problem("TAG", f"{wrong[0]!r} is no tag", hint)])
+    run = find_run(args.run_id)
+    notes = read_notes(run.directory)
+    kept = [tag for tag in notes.tags if tag not in args.tags]
+    tags = kept if args.remove else [*kept, *args.tags]
+    write_notes(run.directory, replace(notes, tags=tuple(tags)))
+    say(f"{run.run_id}: {' '.join(sorted(set(tags))) or 'no tags'}")
+    return ExitCode.DONE

@@ -1,0 +1,316 @@
+"""`ipu-workbench sweep`: an experiment at every point of a grid."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ipu_runtime.plan.config.field import nearest
+from ipu_runtime.plan.problem import Problem
+from workbench.core.cluster.team import team_on
+from workbench.core.comparing.compare import OUTCOMES
+from workbench.core.experiment.validation import understood
+from workbench.core.runs.record_files import UnknownRecord
+from workbench.core.runs.run_context import RunControl
+from workbench.core.sweeps.halving import OBJECTIVES, Halving
+from workbench.core.sweeps.sweep import ranked, run_sweep
+from workbench.core.sweeps.sweep_grid import Axis, count_points, parse_grid
+from workbench.core.sweeps.sweep_point import PLAN_METRICS, PointResult
+from workbench.core.sweeps.sweep_record import SweepDefinition, SweepRecord
+from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.experiment_argument import (
+    add_experiment_argument,
+    read_experiment,
+)
+from workbench.headless.interruption import stop_on_interrupt
+from workbench.headless.native_output import NativeLog
+from workbench.headless.output import print_json, print_line, print_table
+from workbench.headless.place_argument import add_place_argument
+from workbench.headless.progress_bar import ProgressBar
+
+_REASONS_SHOWN = 10
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "sweep",
+        help="plan or train an experiment at every point of a grid",
+        description="Every combination of the given values is planned (--plan-only) "
+        "or trained. An interrupted sweep goes on with --resume.",
+    )
+    add_experiment_argument(parser, optional=True)
+    parser.add_argument(
+        "--grid",
+        metavar="FIELD=VALUES",
+        action="append",
+        default=[],
+        help="data.batch_size=16,32 or train.epochs=1..5 or stages=2,4 (layers are "
+        "balanced, and IPUs selected, for each number of stages); may be repeated",
+    )
+    parser.add_argument(
+        "--plan-only", action="store_true", help="only plan, which is quick"
+    )
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=int,
+        help="processes at once; on a cluster as many as find room",
+    )
+    add_place_argument(parser)
+    parser.add_argument(
+        "--by",
+        metavar="METRIC",
+        help=f"rank by this; planned: {', '.join(PLAN_METRICS)}; "
+        f"trained: {', '.join(OUTCOMES)}",
+    )
+    parser.add_argument(
+        "--top", metavar="N", type=int, default=10, help="points in the table"
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="EPOCHS",
+        type=int,
+        help="epochs of all points together: all are trained for a few, the better "
+        "half of them for twice as many, and so on (successive halving); needs the "
+        "extra: pip install 'ipu-workbench[early-stopping]'",
+    )
+    parser.add_argument(
+        "--objective",
+        choices=OBJECTIVES,
+        help="what the better half has more, or less, of when an epoch ends; with "
+        "--budget, default: accuracy",
+    )
+    parser.add_argument("--group", metavar="NAME", default="", help="name of the sweep")
+    parser.add_argument("--resume", metavar="GROUP", help="go on with this sweep")
+    parser.add_argument("--json", action="store_true", help="one object per line")
+    parser.set_defaults(run=_sweep)
+
+
+def _sweep(args: argparse.Namespace) -> int:
+    if args.jobs is not None and args.jobs < 1:
+        raise UsageError([Problem("--jobs", f"{args.jobs} processes", "at least 1")])
+    record = _continued(args) if args.resume else _begun(args)
+    try:
+        return _go_through(args, record)
+    finally:
+        record.close()
+
+
+def _begun(args: argparse.Namespace) -> SweepRecord:
+    if args.experiment is None:
+        hint = "or continue a sweep with --resume GROUP"
+        raise UsageError([Problem("PRESET", "is missing", hint)])
+    axes, problems = parse_grid(args.grid)
+    halving, halving_problems = _halving(args, axes)
+    problems += (*_problems(args, trained=not args.plan_only), *halving_problems)
+    if problems:
+        raise UsageError(problems)
+    _, loaded = read_experiment(args)
+    definition = SweepDefinition(
+        args.experiment, loaded.tables, axes, not args.plan_only, halving
+    )
+    return SweepRecord.create(definition, args.group)
+
+
+def _halving(
+    args: argparse.Namespace, axes: Sequence[Axis]
+) -> tuple[Halving | None, list[Problem]]:
+    if args.budget is None:
+        hint = "say how many epochs: --budget 40"
+        return None, [Problem("--objective", "has no budget", hint)] * bool(
+            args.objective
+        )
+    halving = Halving(args.objective or "accuracy", args.budget)
+    problems = halving.problems(count_points(axes))
+    if args.plan_only:
+        problems.append(Problem("--budget", "is for points that are trained"))
+    if any(axis.path == "train.epochs" for axis in axes):
+        hint = "leave it out of the grid"
+        problems.append(Problem("--budget", "decides about train.epochs", hint))
+    return halving, problems
+
+
+def _continued(args: argparse.Namespace) -> SweepRecord:
+    given = (args.experiment, args.grid, args.changes, args.group)
+    if any(given) or args.budget is not None or args.objective:
+        text = "takes the preset, the grid and the budget from the sweep"
+        raise UsageError([Problem("--resume", text, "leave the others out")])
+    try:
+        record = SweepRecord.reopen(args.resume)
+    except UnknownRecord as error:
+        raise UsageError([Problem("--resume", str(error))]) from error
+    definition = record.definition
+    problems = _problems(args, trained=definition.trained)
+    if definition.halving is not None:
+        problems += definition.halving.problems(count_points(definition.axes))
+    if problems:
+        record.close()
+        raise UsageError(problems)
+    return record
+
+
+def _problems(args: argparse.Namespace, *, trained: bool) -> list[Problem]:
+    """Return what does not suit a sweep that trains, or does not."""
+    problems = []
+    known = OUTCOMES if trained else PLAN_METRICS
+    if args.by is not None and args.by not in known:
+        guess = nearest(args.by, known)
+        hint = f"did you mean {guess}? " if guess else ""
+        hint += ", ".join(known)
+        problems.append(Problem("--by", f"unknown metric {args.by}", hint))
+    if not (trained or args.on.is_here):
+        problems.append(Problem("--on", "is for points that are trained"))
+    return problems
+
+
+def _go_through(args: argparse.Namespace, record: SweepRecord) -> int:
+    definition = record.definition
+    results = record.results()
+    total = count_points(definition.axes)
+    metric = args.by or _usual_metric(definition)
+    if args.json:
+        print_json(
+            {
+                "event": "sweep_started",
+                "group": record.group,
+                "preset": definition.preset,
+                "points": total,
+                "done": len(results),
+                "trained": definition.trained,
+                "grid": [asdict(axis) for axis in definition.axes],
+                "halving": asdict(definition.halving) if definition.halving else None,
+            }
+        )
+    else:
+        say(f"sweep {record.group}: {total:,} points, {len(results):,} of them done")
+        if definition.halving is not None:
+            say(_rungs_text(definition, definition.halving, total))
+    began = time.monotonic()
+    for result in _new_results(args, record, total, len(results)):
+        results.append(result)
+        if args.json:
+            print_json({"event": "point", **asdict(result)})
+    seconds = time.monotonic() - began
+    best = ranked(results, metric)
+    if args.json:
+        print_json(_ended(record, results, best, metric, seconds))
+    else:
+        _print_result(args, record, results, best, metric)
+        say(f"{len(results):,} points in {seconds:.1f} s")
+    if len(results) < total:
+        say(f"go on with: ipu-workbench sweep --resume {record.group}")
+        return ExitCode.INTERRUPTED
+    return ExitCode.DONE
+
+
+def _usual_metric(definition: SweepDefinition) -> str:
+    if not definition.trained:
+        return PLAN_METRICS[0]
+    halving = definition.halving
+    return f"{halving.objective}_last" if halving else "loss_last"
+
+
+def _new_results(
+    args: argparse.Namespace, record: SweepRecord, total: int, done: int
+) -> Iterator[PointResult]:
+    """Do what is left, with a bar; what TensorFlow prints goes to the sweep's log."""
+    control = RunControl()
+    with NativeLog() as native_log, stop_on_interrupt(control):
+        if record.definition.trained:
+            native_log.lead_to(record.directory / "sweep.log")
+        with team_on(args.on, record.definition.named_values()) as team:
+            bar = ProgressBar(total, done)
+            for result in run_sweep(record, control, args.jobs, team):
+                bar.advance()
+                yield result
+            bar.clear()
+
+
+def _rungs_text(definition: SweepDefinition, halving: Halving, total: int) -> str:
+    rungs = halving.rungs(total, understood(definition.tables).train.epochs)
+    steps = ", ".join(f"{count:,} to epoch {epoch}" for count, epoch in rungs)
+    return f"a budget of {halving.budget:,} epochs takes {steps}"
+
+
+def _ended(
+    record: SweepRecord,
+    results: Sequence[PointResult],
+    best: Sequence[PointResult],
+    metric: str,
+    seconds: float,
+) -> dict[str, Any]:
+    return {
+        "event": "sweep_ended",
+        "group": record.group,
+        "done": len(results),
+        "valid": sum(not result.problem for result in results),
+        "invalid": sum(bool(result.problem) for result in results),
+        "stopped_early": sum(bool(result.stopped_epoch) for result in results),
+        "by": metric,
+        "best": asdict(best[0]) if best else None,
+        "seconds": seconds,
+        "directory": str(record.directory),
+    }
+
+
+def _print_result(
+    args: argparse.Namespace,
+    record: SweepRecord,
+    results: Sequence[PointResult],
+    best: Sequence[PointResult],
+    metric: str,
+) -> None:
+    trained = record.definition.trained
+    halved = record.definition.halving is not None
+    paths = [axis.path for axis in record.definition.axes]
+    if best:
+        names = _columns(
+            best[: args.top], metric, OUTCOMES if trained else PLAN_METRICS
+        )
+        rows = [
+            (
+                *(result.values[path] for path in paths),
+                *(result.metrics.get(name) for name in names),
+                *([_end_text(result)] if halved else []),
+                *([result.run_id] if trained else []),
+            )
+            for result in best[: args.top]
+        ]
+        note = "" if trained else ", modelled"
+        print_line(f"best {len(rows)} of {len(best):,} valid points by {metric}{note}")
+        ends = [*(["ended"] if halved else []), *(["run"] if trained else [])]
+        print_table((*paths, *names, *ends), rows)
+    else:
+        print_line("no point is valid")
+    wrong = [result for result in results if result.problem]
+    if wrong:
+        print_line()
+        print_line(f"{len(wrong):,} points are not valid:")
+    for result in wrong[:_REASONS_SHOWN]:
+        values = " ".join(f"{path}={value}" for path, value in result.values.items())
+        print_line(f"  {values}: {result.problem}")
+    if len(wrong) > _REASONS_SHOWN:
+        more = len(wrong) - _REASONS_SHOWN
+        print_line(f"  and {more:,} more, in {record.directory / 'points.jsonl'}")
+
+
+def _end_text(result: PointResult) -> str:
+    epoch = result.stopped_epoch
+    return f"stopped early, epoch {epoch}" if epoch else "finished"
+
+
+def _columns(
+    best: Sequence[PointResult], metric: str, known: Sequence[str]
+) -> list[str]:
+    """Return the metrics to show: the chosen one, then those that differ."""
+    others = [
+        name
+        for name in known
+        if name != metric and len({result.metrics.get(name) for result in best}) > 1
+    ]
+    return [metric, *others]

@@ -1,0 +1,106 @@
+"""`--fail-if` and `--compare`: a plan as a gate for builds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from ipu_runtime.plan.plan_json import plan_to_json
+from ipu_runtime.plan.problem import Problem
+from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.plan_gate import (
+    FIGURE_NAMES,
+    Condition,
+    GateError,
+    PlanFigures,
+    compared_lines,
+    parse_condition,
+)
+from workbench.core.runs.record_files import UnknownRecord
+from workbench.core.runs.run_store import open_run
+from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.experiment_argument import read_experiment
+from workbench.headless.output import print_line
+
+
+def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add both options."""
+    parser.add_argument(
+        "--fail-if",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help="exit with 4 if it holds: 'memory > 90 %%', 'samples_per_second < 200000',"
+        f" 'ipu_step_us change > 5 %%'; figures: {', '.join(FIGURE_NAMES)}",
+    )
+    parser.add_argument(
+        "--compare",
+        metavar="RUN|FILE",
+        help="also show another plan: of a run, of an experiment, or what "
+        "plan --json printed into a .json file",
+    )
+
+
+def read_gate(args: argparse.Namespace) -> tuple[list[Condition], PlanFigures | None]:
+    """Return the conditions and the other plan, or raise with what is wrong."""
+    compared = args.compare is not None
+    try:
+        conditions = [parse_condition(text, compared=compared) for text in args.fail_if]
+    except GateError as error:
+        raise UsageError([Problem("--fail-if", str(error))]) from error
+    return conditions, _other_plan(args) if compared else None
+
+
+def gate_keeps(
+    conditions: list[Condition], plan: PlanFigures, other: PlanFigures | None
+) -> bool:
+    """Say what is over, one line each; tell whether nothing is."""
+    broken = [text for each in conditions if (text := each.broken_by(plan, other))]
+    for text in broken:
+        say(text)
+    return not broken
+
+
+def print_comparison(plan: PlanFigures, other: PlanFigures, name: str) -> None:
+    """Print this plan's figures beside those of the other."""
+    print_line()
+    for line in compared_lines(plan, other, name):
+        print_line(line)
+
+
+def _other_plan(args: argparse.Namespace) -> PlanFigures:
+    name = str(args.compare)
+    plan: PlanFigures | None = None
+    if name.endswith(".json"):
+        plan = _written_plan(Path(name))
+    if plan is None:
+        plan = _plan_of_run(name)
+    if plan is None:
+        other = argparse.Namespace(**{**vars(args), "experiment": name, "changes": []})
+        plan = plan_to_json(plan_experiment(read_experiment(other)[0]))
+    try:
+        compared_lines(plan, plan, name)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise UsageError(
+            [Problem("--compare", f"{name} holds no plan with figures")]
+        ) from error
+    return plan
+
+
+def _plan_of_run(name: str) -> PlanFigures | None:
+    try:
+        return open_run(name).plan
+    except UnknownRecord:
+        return None
+
+
+def _written_plan(path: Path) -> dict[str, Any] | None:
+    """Return what `plan --json` printed; None for other files, such as models."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    is_plan = isinstance(content, dict) and content.get("event") == "plan"
+    return content if is_plan else None

@@ -1,0 +1,66 @@
+"""Runs of scripts for people to read."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+from workbench.core.planning.plan_text import plan_lines
+from workbench.core.planning.text_table import TextStyle
+from workbench.core.runs.run_store import StoredRun
+from workbench.core.runs.script_calls import calls_of, recorded_plan
+from workbench.headless.output import print_line, print_table
+from workbench.headless.runs_text import print_curves
+
+_MOST_CALLS = 40
+
+
+def print_script(run: StoredRun) -> None:
+    """Print what a script was, a row for each of its calls, plan and curves."""
+    print_line(f"{run.run_id}  {run.preset}  {run.status.value}")
+    if run.message:
+        print_line(run.message)
+    print_line(f"record {run.directory}")
+    for name, value in run.script.items():
+        if value:
+            print_line(f"{name} {_words(value)}")
+    for override in run.summary.get("overridden", ()):
+        print_line(f"overridden {override}")
+    calls = calls_of(run)
+    if not calls:
+        print_line("no fit, evaluate, predict, estimator call or compiled program")
+        return
+    print_line()
+    head = ("call", "loss", "accuracy", "ms/step", "us/step modelled", "s", "plan")
+    rows = [
+        (
+            call.title,
+            call.last("loss"),
+            call.last("accuracy"),
+            call.last("host_step_ms"),
+            call.last("ipu_step_us"),
+            call.ended.seconds if call.ended else None,
+            call.began.plan or "-",
+        )
+        for call in calls[:_MOST_CALLS]
+    ]
+    print_table(head, rows)
+    if len(calls) > _MOST_CALLS:
+        print_line(f"and {len(calls) - _MOST_CALLS} more calls; export shows all")
+    for call in calls[:_MOST_CALLS]:
+        if not call.began.plan:
+            print_line(f"{call.title}: {call.plan_words}")
+    plan = recorded_plan(run)
+    if plan is not None and plan.memory:
+        print_line()
+        utf = (sys.stdout.encoding or "").lower().startswith("utf")
+        for line in plan_lines(
+            plan, "Plan of the first program that trains", TextStyle(ascii_only=not utf)
+        ):
+            print_line(line)
+    print_curves(run.series())
+
+
+def _words(value: Any) -> str:
+    return shlex.join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,152 @@
+"""A web server for the app that no other page, machine or user can drive.
+
+The address carries a token, requests must name this server as host and origin, and the
+page may neither be framed nor load anything from elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import WSMsgType, web
+from textual_serve.server import Server
+
+from workbench.headless.serving.guarded_app import GuardedApp
+
+log = logging.getLogger("textual-serve")
+_PAGE = Path(__file__).parent / "page"
+_MOST_COLUMNS, _MOST_ROWS = 500, 200
+"""Of a terminal; every cell costs memory."""
+_LONGEST_MESSAGE = 1 << 20
+_MALFORMED = (
+    *(ValueError, TypeError, LookupError, AttributeError),
+    *(OverflowError, RecursionError),
+)
+"""What reading a message raises that no page of ours sends."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class GuardedServer(Server):
+    """Serves the app on this machine, under an address that cannot be guessed."""
+
+    def __init__(self, command: str, host: str, port: int, title: str) -> None:
+        super().__init__(command, host, port, title, templates_path=_PAGE)
+        self._token = secrets.token_urlsafe(24)
+        self._hosts = {f"{name}:{port}" for name in (host, "localhost")}
+
+    @property
+    def address(self) -> str:
+        """What the user opens."""
+        return f"{self.public_url}/{self._token}/"
+
+    def serve(self, debug: bool = False) -> None:
+        """Serve until interrupted, terminated or hung up."""
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        loop.add_signal_handler(signal.SIGHUP, self.request_exit)
+        super().serve(debug)
+
+    def initialize_logging(self) -> None:
+        """Say what goes wrong, not what is asked for."""
+        super().initialize_logging()
+        logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Say nothing more than the command does."""
+
+    async def _make_app(self) -> web.Application:
+        guarded = web.Application(middlewares=[self._guard])
+        guarded.add_subapp(f"/{self._token}", await super()._make_app())
+        return guarded
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> Any:
+        """Answer requests of this server's own page only."""
+        origin = request.headers.get("Origin")
+        own = {None, *(f"http://{host}" for host in self._hosts)}
+        if request.host not in self._hosts or origin not in own:
+            log.warning("refused: host %r, origin %r", request.host, origin)
+            raise web.HTTPForbidden(text="This is not the workbench's own page.")
+        response = await handler(request)
+        if not response.prepared:
+            response.headers.update(self._headers(request.host))
+        return response
+
+    def _headers(self, host: str) -> dict[str, str]:
+        sources = {
+            "default-src": "'none'",
+            "script-src": "'self'",
+            # The terminal writes its colours as styles.
+            "style-src": "'self' 'unsafe-inline'",
+            "font-src": "'self'",
+            "img-src": "'self' data:",
+            "connect-src": f"'self' ws://{host}",
+            "frame-ancestors": "'none'",
+            "base-uri": "'none'",
+            "form-action": "'none'",
+        }
+        policy = "; ".join(f"{name} {value}" for name, value in sources.items())
+        return {
+            "Content-Security-Policy": policy,
+            "X-Frame-Options": "DENY",
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """Give a page an app of its own, which ends with the connection."""
+        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=_LONGEST_MESSAGE)
+        await websocket.prepare(request)
+        app = GuardedApp(
+            self.command,
+            write_bytes=websocket.send_bytes,
+            write_str=websocket.send_str,
+            close=websocket.close,
+            download_manager=self.download_manager,
+        )
+        try:
+            size = request.query.get("width", "80"), request.query.get("height", "24")
+            await app.start(*_clamped(*size))
+            await self._process_messages(websocket, app)
+        except _MALFORMED as error:
+            log.warning("closed a connection: %s", error)
+        finally:
+            await app.stop()
+            await websocket.close()
+        return websocket
+
+    async def _process_messages(
+        self, websocket: web.WebSocketResponse, app_service: Any
+    ) -> None:
+        async for message in websocket:
+            if message.type != WSMsgType.TEXT:
+                continue
+            match json.loads(message.data):
+                case ["stdin", str(text)]:
+                    await app_service.send_bytes(text.encode())
+                case ["resize", {"width": width, "height": height}]:
+                    await app_service.set_terminal_size(*_clamped(width, height))
+                case ["ping", str(data)]:
+                    await websocket.send_json(["pong", data])
+                case ["blur", *_]:
+                    await app_service.blur()
+                case ["focus", *_]:
+                    await app_service.focus()
+                case _:
+                    raise ValueError(f"unknown message {message.data[:80]!r}")
+
+
+def _clamped(width: Any, height: Any) -> tuple[int, int]:
+    """Return a size that a terminal can have."""
+    return (
+        min(max(int(width), 1), _MOST_COLUMNS),
+        min(max(int(height), 1), _MOST_ROWS),
+    )

@@ -1,0 +1,72 @@
+"""What the stage editor has to say: why it cannot run, what else changed, advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from textual.content import Content
+
+from ipu_runtime.reports.quantities import change, microseconds
+from workbench.core.editing.draft import Draft, check_tables, with_values
+from workbench.core.editing.mending import change_words
+from workbench.core.editing.stage_editor import Edited
+from workbench.core.planning.cut_advice import CutAdvice
+from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, line, lines, wrapped
+
+
+def why_notice(draft: Draft, values: dict[str, Any]) -> Callable[[int], Content]:
+    """Return why a draft cannot run, in full, and what one key would set."""
+    reason = f"cannot run yet: {draft.why_not_run}"
+    mend = f"{change_words(draft, values)}{_effect(draft, values)}" if values else ""
+
+    def build(width: int) -> Content:
+        rows = [line((f" {row}", BAD)) for row in wrapped(reason, width - 2)]
+        for number, row in enumerate(wrapped(mend, width - 6)) if mend else ():
+            rows.append(line((" f  " if not number else "    ", MARK), row))
+        if not mend:
+            rows.append(line((" u", MARK), ("  takes the last change back", MUTED)))
+        return lines(*rows)
+
+    return build
+
+
+def _effect(draft: Draft, values: dict[str, Any]) -> str:
+    """Return what the mended experiment would be like."""
+    # It loads NumPy, which the first frame can do without.
+    from workbench.core.planning.experiment_plan import plan_experiment
+
+    spec, _ = check_tables(with_values(draft.tables, values))
+    plan = plan_experiment(spec, with_remedies=False) if spec else None
+    if plan is None or not plan.ok:
+        return ""
+    before = draft.plan.ipu_us_per_batch if draft.plan else 0.0
+    difference = change(plan.ipu_us_per_batch, before)
+    beside = f", {difference}" if difference not in ("", "=") else ""
+    return f" (modelled: {microseconds(plan.ipu_us_per_batch)} per batch{beside})"
+
+
+def change_notice(edited: Edited) -> Callable[[int], Content]:
+    """Return what else a change has changed."""
+    text = f"also {edited.also}; u undoes all"
+
+    def build(width: int) -> Content:
+        return lines(*(line((f" {row}", MARK)) for row in wrapped(text, width - 2)))
+
+    return build
+
+
+def advice_line(advice: CutAdvice | None, known: bool) -> Content:
+    """Return the move of one cut that helps most."""
+    if not known:
+        return line((" advice  trying every cut in other places", MUTED))
+    if advice is None:
+        return line(
+            (" advice  no other place of one cut is better; b searches all", MUTED)
+        )
+    return line(
+        (" advice  ", MUTED),
+        (advice.text, GOOD),
+        ("   enter", MARK),
+        (" takes it", MUTED),
+    )

@@ -1,0 +1,201 @@
+"""The screen below all others: header, lists, one area, status and footer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.screen import Screen
+from textual.widgets import Static
+
+from workbench.core.runs.verdict import remedy
+from workbench.ui.actions import LIVE, MENDING, footer_actions
+from workbench.ui.areas.area import Area
+from workbench.ui.areas.catalogue import AREAS, EXPERIMENT_AREAS, AreaStack
+from workbench.ui.content.frame import header_left, header_right, next_hint, run_state
+from workbench.ui.content.pieces import BAD, MARK, MUTED, line
+from workbench.ui.controllers.experiment import ExperimentController
+from workbench.ui.controllers.runs import RunController
+from workbench.ui.widgets.bars import EdgedBar, FooterBar, TabBar
+from workbench.ui.widgets.row_list import RowList
+from workbench.ui.widgets.run_messages import ForkWanted
+from workbench.ui.widgets.sidebar import Sidebar
+
+
+class MainScreen(Screen[None]):
+    """Presets and runs on the left, one of the areas on the right."""
+
+    HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-tiny"),
+        (80, "-narrow"),
+        (110, "-normal"),
+        (150, "-wide"),
+    ]
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012
+        (0, "-flat"),
+        (24, "-low"),
+        (34, "-tall"),
+    ]
+
+    def __init__(
+        self,
+        experiment: ExperimentController,
+        runs: RunController,
+        keymap: Mapping[str, str],
+    ) -> None:
+        super().__init__()
+        self._experiment, self._runs, self._keymap = experiment, runs, keymap
+        self._frozen = False
+        self._said = ("", False)
+        self._header = EdgedBar(id="header")
+        self._tabs = TabBar(id="tabs")
+        self.sidebar = Sidebar(experiment, runs)
+        self._areas = AreaStack(experiment, runs)
+        self._status = EdgedBar(id="status")
+        self._footer = FooterBar(id="footer")
+
+    @property
+    def area(self) -> Area:
+        """The area that is seen."""
+        return self._areas.current
+
+    def compose(self) -> ComposeResult:
+        """Build the frame; an area is built when it is first shown."""
+        yield self._header
+        yield self._tabs
+        yield Horizontal(self.sidebar, self._areas, id="body")
+        yield self._status
+        yield self._footer
+        yield Static("ipu-workbench needs a window of at least 80x24", id="too-small")
+
+    def on_mount(self) -> None:
+        """Put the cursor on the preset."""
+        self.sidebar.show_presets()
+        self.choose_preset(self._experiment.current_preset)
+        self.sidebar.presets.focus()
+        self._show_frame()
+
+    async def show_area(self, name: str) -> None:
+        """Show an area, built now if it was never shown."""
+        await self._areas.show(name)
+        self.sidebar.set_class(name != "start", "-aside")
+        # Runs are columns there, and the list that marks them is one key away.
+        self.sidebar.set_class(name == "compare", "-away")
+        self.set_focus(self.area.focus_target() or self.sidebar.presets)
+        self._show_frame()
+        self.area.refresh_area()
+
+    def on_resize(self) -> None:
+        """Texts were cut for the width before."""
+        if self.area.is_mounted:
+            self.call_after_refresh(self.show_experiment)
+
+    def _show_frame(self) -> None:
+        self._tabs.show_areas(AREAS, self.area.name)
+        self._show_header()
+        self._show_footer()
+        self._show_status()
+
+    def _show_header(self) -> None:
+        script = self._runs.script
+        width = 0 if script else self.size.width
+        right = header_right(self._experiment, self._runs.board, width)
+        self._header.show(header_left(self._experiment, script), right)
+
+    def _show_status(self) -> None:
+        text, bad = self._said
+        active = self._runs.board.active
+        goes_on = (
+            run_state(active.monitor)
+            if active
+            else f"F5 runs {self._runs.script.name}"
+            if self._runs.script
+            else next_hint(self._experiment, self.area.name, self.area.mends)
+        )
+        frozen = ("frozen  ", MARK) if self._frozen else ""
+        left = line((f" {text}", BAD if bad else ""))
+        self._status.show(left, line(frozen, (f"{goes_on} ", MUTED)))
+
+    def _show_footer(self) -> None:
+        useless = (
+            *self.area.useless,
+            *(() if self.area.mends else MENDING),
+            *(() if self._runs.board.active else LIVE),
+        )
+        actions = footer_actions(*self.area.footer_scopes, without=useless)
+        self._footer.show_actions(actions, self._keymap)
+
+    def on_descendant_focus(self) -> None:
+        """Keys depend on what has the focus."""
+        if self.area.is_mounted:
+            self._show_footer()
+
+    @on(RowList.Highlighted, "#presets")
+    def _preset_chosen(self, event: RowList.Highlighted) -> None:
+        event.stop()
+        if event.key and event.key != self._experiment.current_preset:
+            self._experiment.current_preset = event.key
+            self._runs.script = None
+            self._said = ("", False)
+            self.show_experiment()
+
+    @on(ForkWanted)
+    async def _fork(self, event: ForkWanted) -> None:
+        event.stop()
+        known = self._runs.known
+        monitor, tables = known.monitor(event.key), known.tables(event.key)
+        if monitor is None or not tables or "script" in tables:
+            self.say("there is no experiment to open in the form", bad=True)
+            return
+        self._experiment.fork(monitor.preset, tables, remedy(monitor, tables))
+        self.choose_preset(self._experiment.current_preset)
+        await self.show_area("configure")
+
+    def leave_script(self, area: str) -> None:
+        """Let F5 run the experiment again where one is looked at."""
+        script = self._runs.script
+        if script is not None and area in EXPERIMENT_AREAS:
+            self._runs.script = None
+            preset = self._experiment.current_preset
+            self.say(f"F5 runs {preset} again; o opens {script.name}")
+
+    def choose_preset(self, name: str) -> None:
+        """Put the cursor of the list on a preset."""
+        self.sidebar.presets.cursor_key = name
+
+    @on(Area.Changed)
+    def show_experiment(self) -> None:
+        """Show the experiment wherever it is seen, and keep its changes."""
+        self._experiment.keep()
+        self.sidebar.show_presets()
+        self._show_header()
+        self._show_footer()
+        self._show_status()
+        self.area.refresh_area()
+
+    def show_runs(self) -> None:
+        """Show how runs stand wherever that is seen."""
+        self._show_header()
+        self._show_footer()
+        self._show_status()
+        self.sidebar.show_runs()
+        if not self._frozen:
+            self.area.refresh_run()
+
+    def freeze(self) -> None:
+        """Keep the plots still, or let them move again."""
+        self._frozen = not self._frozen
+        self.say(
+            "view frozen, the run goes on" if self._frozen else "view follows the run"
+        )
+
+    @on(Area.Said)
+    def _area_said(self, event: Area.Said) -> None:
+        self.say(event.text, event.bad)
+
+    def say(self, text: str, bad: bool = False) -> None:
+        """Confirm something in the status bar."""
+        self._said = (text, bad)
+        self._show_status()

@@ -1,0 +1,200 @@
+"""All runs in one table: sort, filter, note, tag, pin, rename, fork, delete."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from workbench.core.runs.run_notes import notes_text
+from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.content.pieces import BAD, MARK, MUTED, fit, line, lines
+from workbench.ui.content.run_words import SYMBOLS, begun_text
+from workbench.ui.controllers.known_runs import RunEntry
+from workbench.ui.controllers.runs import RunController
+from workbench.ui.widgets.filter_line import FilterLine
+from workbench.ui.widgets.row_list import Row, RowList
+
+_LOOK_EVERY_S = 1.0
+_MOST_ROWS = 2_000
+_ID, _BEGUN, _STATE = 17, 13, 11
+_KEYS = "enter open  space mark  / filter  o order  P pin  n note  t tags  e name"
+_MORE_KEYS = "f fork  v run with one change  r resume  D delete  esc closes"
+
+
+class RunsScreen(ModalScreen[str]):
+    """Gives back the key of a run that is to be forked; empty for none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for(Scope.RUNS),
+        Binding("escape,q", "close", "Close", show=False),
+    ]
+
+    def __init__(self, runs: RunController) -> None:
+        super().__init__()
+        self._runs = runs
+        self._words = ""
+        self._shown: tuple[object, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        """Build filter, table and what can be done."""
+        with Vertical(classes="box runs-box"):
+            yield FilterLine(placeholder="words, #tag or field=value; esc clears")
+            yield Static(id="runs-heading")
+            yield RowList(id="all-runs")
+            yield Static(id="runs-said")
+            yield Static(lines(line((_KEYS, MUTED)), line((_MORE_KEYS, MUTED))))
+
+    def on_mount(self) -> None:
+        """Show the runs, and those that come."""
+        self._show()
+        table = self._table
+        table.cursor_key = self._runs.known.viewed
+        table.focus()
+        self.set_interval(_LOOK_EVERY_S, self._show)
+
+    @property
+    def _table(self) -> RowList:
+        return self.query_one("#all-runs", RowList)
+
+    @on(RowList.Resized)
+    def _show(self) -> None:
+        known = self._runs.known
+        every = known.entries()
+        entries = [item for item in every if known.lets_through(item, self._words)]
+        box = self.query_one(".runs-box")
+        box.border_title = f"Runs, {known.order}"
+        box.border_subtitle = f"{len(entries)} of {len(every)}"
+        width = max(40, self._table.scrollable_content_region.width)
+        state = (entries, list(known.marked), width)
+        if state == self._shown:
+            return
+        self._shown = state
+        rows = [Row(_line(item, item.key in known.marked, width), item.key)
+                for item in entries[:_MOST_ROWS]]  # fmt: skip
+        text = "no run has it" if self._words else "no runs yet: F5 starts one"
+        self._table.set_rows(rows or [Row(line((text, MUTED)))])
+        self.query_one("#runs-heading", Static).update(_heading(width))
+
+    @on(RowList.Highlighted)
+    def _moved(self, event: RowList.Highlighted) -> None:
+        entries = self._runs.known.entries() if event.key else []
+        notes = [notes_text(item.notes) for item in entries if item.key == event.key]
+        # In full, because the table cuts what is said about a run.
+        said = [self._runs.title(event.key), *notes] if event.key else []
+        self.say("   ".join(text for text in said if text))
+
+    def say(self, text: str, bad: bool = False) -> None:
+        """Confirm something below the table."""
+        self.query_one("#runs-said", Static).update(line((text, BAD if bad else MARK)))
+
+    @property
+    def _key(self) -> str:
+        return self._table.cursor_key
+
+    @on(FilterLine.Changed)
+    def _filter(self, event: FilterLine.Changed) -> None:
+        event.stop()
+        self._words = event.value
+        self._show()
+
+    @on(FilterLine.Closed)
+    def _leave_filter(self) -> None:
+        self._table.focus()
+
+    def action_runs_filter(self) -> None:
+        """Type what runs have to have."""
+        self.query_one(FilterLine).open_filter()
+
+    def action_runs_order(self) -> None:
+        """Take the next order."""
+        self._runs.known.next_order()
+        self._show()
+
+    @on(RowList.Clicked)
+    async def action_runs_open(self) -> None:
+        """Look at the run."""
+        key = self._key
+        self.dismiss("")
+        if key:
+            await self._runs.open(key)
+
+    def action_runs_mark(self) -> None:
+        """Put the run into the comparison, or take it out."""
+        if self._key:
+            self._runs.toggle_mark(self._key)
+            self._show()
+
+    def action_runs_pin(self) -> None:
+        """Keep the run on top, or let it go."""
+        self._runs.keeping.pin(self._key)
+
+    @work
+    async def action_runs_note(self) -> None:
+        """Write a note."""
+        await self._runs.keeping.note(self._key)
+
+    @work
+    async def action_runs_tag(self) -> None:
+        """Give it tags."""
+        await self._runs.keeping.tag(self._key)
+
+    @work
+    async def action_runs_rename(self) -> None:
+        """Give it a name."""
+        await self._runs.keeping.rename(self._key)
+
+    @work
+    async def action_runs_delete(self) -> None:
+        """Ask, then delete it."""
+        await self._runs.keeping.delete(self._key)
+        self._show()
+
+    def action_runs_fork(self) -> None:
+        """Open its experiment in the form."""
+        self.dismiss(self._key)
+
+    @work
+    async def action_runs_vary(self) -> None:
+        """Run it again with one field changed."""
+        if await self._runs.vary(self._key):
+            self.dismiss("")
+
+    async def action_runs_resume(self) -> None:
+        """Go on with it."""
+        key = self._key
+        self.dismiss("")
+        await self._runs.resume(key)
+
+    def action_close(self) -> None:
+        """Go back."""
+        self.dismiss("")
+
+
+def _heading(width: int) -> Content:
+    text = f"   {'run':<{_ID}}{'begun':<{_BEGUN}}{'state':<{_STATE}}name and notes"
+    return line((fit(text, width), MUTED))
+
+
+def _line(entry: RunEntry, marked: bool, width: int) -> Content:
+    sign, style = SYMBOLS[entry.status]
+    pin = "▴" if entry.notes.pinned else " "
+    said = notes_text(entry.notes).removeprefix("pinned").removeprefix(" ")
+    said = said.removeprefix(entry.notes.name).lstrip(": ")
+    room = max(10, width - 3 - _ID - _BEGUN - _STATE)
+    name = f"{entry.name}  {said}".rstrip()
+    return line(
+        ("•", MARK) if marked else " ",
+        (sign, style),
+        (pin, MARK),
+        fit(entry.run_id or "-", _ID),
+        fit(begun_text(entry.begun), _BEGUN),
+        (fit(entry.result, _STATE), MUTED),
+        fit(name, room),
+    )

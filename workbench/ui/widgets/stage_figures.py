@@ -1,0 +1,132 @@
+"""What the stages come to: bars, advice on the cuts, and the timeline."""
+
+from __future__ import annotations
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.message import Message
+from textual.widgets import Static
+from textual.worker import get_current_worker
+
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.reports.quantities import microseconds, share
+from workbench.core.editing.draft import Draft
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.planning.cut_advice import CutAdvice, advise_cut
+from workbench.ui.content.pieces import lines
+from workbench.ui.content.plan_summary import plan_line
+from workbench.ui.content.stage_bars import balance_words, stage_bars, stale_words
+from workbench.ui.content.stage_notice import advice_line
+from workbench.ui.widgets.timeline_view import TimelineView
+
+_BARS_LOW, _BARS_TALL = 2, 8
+_TIMELINE_LOW, _TIMELINE_TALL = 6, 14
+_TIMELINE_FRAME = 4
+"""Lines besides the IPUs: border, ruler and scrollbar."""
+
+
+class StageFigures(Vertical):
+    """Figures of the draft, or grey ones of the last plan that could run."""
+
+    DEFAULT_CSS = "StageFigures { height: auto; }"
+
+    class Advised(Message):
+        """Every cut has been tried in other places."""
+
+        def __init__(self, spec: ExperimentSpec, advice: CutAdvice | None) -> None:
+            super().__init__()
+            self.spec, self.advice = spec, advice
+
+    _advised: Advised | None = None
+    _asked: ExperimentSpec | None = None
+    _draft: Draft | None = None
+
+    def compose(self) -> ComposeResult:
+        """Build bars and timeline."""
+        yield Static(id="stage-bars")
+        yield Static(id="stage-advice")
+        with Vertical(id="timeline-panel", classes="panel"):
+            yield TimelineView(id="timeline")
+        yield Static(id="stages-plan-line")
+
+    @on(TimelineView.Pointed)
+    def _pointed(self) -> None:
+        caption = self.query_one(TimelineView).caption
+        self.query_one("#timeline-panel").border_subtitle = caption
+
+    def show_draft(self, draft: Draft) -> None:
+        """Show the figures of a draft."""
+        self._draft = draft
+        plan = draft.plan
+        if plan is not None and plan.layers:
+            self._show_figures(draft, plan)
+        self._show_advice(draft)
+
+    def advice_for(self, draft: Draft) -> CutAdvice | None:
+        """Return the advice for the present stages, if there is any."""
+        advised = self._advised
+        known = advised is not None and advised.spec is draft.spec
+        return advised.advice if advised and known else None
+
+    def _show_figures(self, draft: Draft, plan: Plan) -> None:
+        stale = not draft.valid
+        tall = self.app.size.height >= 34
+        most = _BARS_TALL if tall else _BARS_LOW
+        rows = stage_bars(plan, self.size.width, most, stale)
+        label = [stale_words(plan)] if stale else []
+        balance = [balance_words(plan, most, stale)] if tall or not stale else []
+        bars = lines(*label, *rows, *balance)
+        self.query_one("#stage-bars", Static).update(bars)
+        self._show_timeline(plan, stale)
+        summary = self.query_one("#stages-plan-line", Static)
+        summary.display = not draft.why_not_run
+        summary.update(plan_line(draft))
+
+    def _show_advice(self, draft: Draft) -> None:
+        """Show the advice for the present stages, asked for now if they are new."""
+        spec, plan = draft.spec, draft.plan
+        place = self.query_one("#stage-advice", Static)
+        place.display = bool(spec and spec.pipeline.stages and draft.valid)
+        if not place.display or spec is None or plan is None:
+            return
+        known = self._advised is not None and self._advised.spec is spec
+        place.update(advice_line(self.advice_for(draft), known))
+        if not known and self._asked is not spec:
+            self._asked = spec
+            self._advise(spec, plan)
+
+    @work(thread=True, exclusive=True, group="advice", exit_on_error=False)
+    def _advise(self, spec: ExperimentSpec, plan: Plan) -> None:
+        worker = get_current_worker()
+        advice = advise_cut(spec, plan, lambda: worker.is_cancelled)
+        if not worker.is_cancelled:
+            self.post_message(self.Advised(spec, advice))
+
+    @on(Advised)
+    def _take_note(self, event: Advised) -> None:
+        event.stop()
+        self._advised = event
+        if self._draft is not None:
+            self._show_advice(self._draft)
+
+    def _show_timeline(self, plan: Plan, stale: bool) -> None:
+        # It needs NumPy, which the areas before it do without.
+        from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
+
+        timeline = plan_timeline(plan)
+        panel = self.query_one("#timeline-panel")
+        panel.display = timeline is not None
+        self.query_one(TimelineView).show_timeline(timeline, stale)
+        if timeline is None:
+            return
+        most = _TIMELINE_TALL if self.app.size.height >= 34 else _TIMELINE_LOW
+        panel.styles.height = min(len(timeline.ipus) + _TIMELINE_FRAME, most)
+        schedule = timeline.schedule
+        panel.border_title = (
+            f"{'Last plan' if stale else 'Timeline'} {schedule.kind.value}  "
+            f"{schedule.micro_batches} micro-batches  "
+            f"{len(schedule.slots)} slots  {microseconds(timeline.total_us)}  "
+            f"bubble {share(timeline.schedule.bubble_fraction)}"
+        )
+        self._pointed()
