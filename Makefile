@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test lint unit kill-test bench fuzz screenshots docs clean
+.PHONY: run test lint unit kill-test bench soak fuzz screenshots docs clean
 
 run: $(STAMP)
 	@$(BIN)/ipu-workbench
@@ -21,26 +21,36 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q tests/unit
 
-# Kills runs at 30 random moments and resumes them; takes some minutes.
+# Kills runs of every API at 30 random moments and resumes them; takes half an hour.
 kill-test: $(STAMP)
-	IPU_WORKBENCH_KILLS=30 IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy \
-		$(BIN)/python -m pytest -q tests/headless/test_kill_and_resume.py
+	IPU_WORKBENCH_KILLS=30 \
+	IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy,ipu_estimator,ipu_pipeline_estimator \
+		$(BIN)/python -m pytest -q --timeout 1800 \
+		tests/headless/test_kill_and_resume.py tests/runtime/test_resume_inside_epochs.py
 
 # About 10,000 hostile files, changes and records; takes some minutes.
 fuzz: $(STAMP)
 	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/fuzz
 
+# Exact versions of everything, what builds this project included, and no code of
+# others that runs while it is installed.
+PINNED := --quiet --only-binary :all: --constraint constraints.txt
+
 # The stamp is newer than what it was made from, so a second call installs nothing.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "ipu-workbench needs Python 3.11 to 3.13, but $(PYTHON) is %d.%d: try make PYTHON=python3.12" % v)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install $(PINNED) --upgrade pip setuptools wheel packaging
+	$(BIN)/python -m pip install $(PINNED) --no-build-isolation --editable . --group dev
 	@touch $(STAMP)
 
 # QUICK=1 takes fewer rounds and less than three minutes.
 bench: $(STAMP)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
+
+# Twenty runs in one process for ten minutes: memory may not grow from run to run.
+soak: $(STAMP)
+	$(BIN)/python -m bench.soak
 
 # The pictures of the README, from real small runs.
 screenshots: $(STAMP)

@@ -17,7 +17,18 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from bench.figure import Figure, table
 from bench.machine import describe
 
-PARTS = ("plans", "app", "engine", "estimators", "streaming", "memory")
+PARTS = (
+    "plans",
+    "app",
+    "engine",
+    "own_models",
+    "estimators",
+    "instances",
+    "streaming",
+    "scripts",
+    "memory",
+    "limits",
+)
 RESULTS = Path(__file__).parent / "results.json"
 logging.getLogger("tensorflow").setLevel(logging.ERROR)
 

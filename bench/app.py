@@ -79,7 +79,8 @@ def _open(program: str) -> None:
 
 async def _while_training() -> tuple[list[float], list[float]]:
     """Train `mnist-dense` in the app; return loop gaps and key times in ms."""
-    from workbench.ui.app import AppOptions, WorkbenchApp
+    from workbench.ui.app import WorkbenchApp
+    from workbench.ui.app_options import AppOptions
 
     app = WorkbenchApp(AppOptions(preset="mnist-dense"))
     gaps: list[float] = []
@@ -95,7 +96,7 @@ async def _while_training() -> tuple[list[float], list[float]]:
 
 
 def _training(app: Any) -> bool:
-    run = app.board.active
+    run = app.runs.board.active
     return run is not None and run.monitor.progress is not None
 
 

@@ -11,8 +11,9 @@ from bench.experiments import experiment
 from bench.figure import Figure
 from bench.side_by_side import of_samples
 from workbench.core.backends import backend_of
-from workbench.core.events import EpochEnded, Event
-from workbench.core.run_context import RunContext, RunControl
+from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.runs.events import EpochEnded, Event
+from workbench.core.runs.run_context import RunContext, RunControl
 
 AREA = "estimators, times the Keras path on the CPU"
 _CASES = (
@@ -53,7 +54,8 @@ def _step_ms(preset: str, samples: int, changes: list[str]) -> float:
     )
     events: list[Event] = []
     with tempfile.TemporaryDirectory() as directory:
-        context = RunContext(events.append, RunControl(), Path(directory))
+        plan = plan_experiment(spec)
+        context = RunContext(events.append, RunControl(), Path(directory), plan)
         backend_of(spec.execution.api)(spec, context)
     epochs = [event for event in events if isinstance(event, EpochEnded)]
     return statistics.median(event.host_step_ms for event in epochs[1:])

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from typing import Any
 
 from bench.side_by_side import Work
-from workbench.core.dataset import PreparedData, load_prepared
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.overrides import apply_overrides
-from workbench.core.preset_store import load_preset
-from workbench.core.validation import validate
+from workbench.core.data.dataset import PreparedData, load_prepared
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.overrides import apply_overrides
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.validation import validate
 
 
 def experiment(preset: str, changes: Sequence[str] = ()) -> ExperimentSpec:
@@ -25,11 +25,11 @@ def experiment(preset: str, changes: Sequence[str] = ()) -> ExperimentSpec:
 
 def stock_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
     """Return plain Keras `fit` on the CPU, with Keras' own defaults."""
-    from workbench.core.model_builder import build_keras_model, compile_arguments
+    from workbench.core.runs.model_builder import build_keras_model, compile_arguments
 
     model = build_keras_model(spec)
     model.compile(**compile_arguments(spec))
-    return _fit(model, spec, data, nullcontext)
+    return _fit_preset(model, spec, data, nullcontext)
 
 
 def emulated_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
@@ -46,12 +46,25 @@ def emulated_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
 
     with configured():
         model = compiled_model(spec)
-    return _fit(model, spec, data, configured)
+    return _fit_preset(model, spec, data, configured)
 
 
-def _fit(
+def _fit_preset(
     model: Any, spec: ExperimentSpec, data: PreparedData, scope: Callable[[], Any]
 ) -> Work:
+    size, epochs = spec.data.batch_size, spec.train.epochs
+    return timed_fit(model, data.train.x, data.train.y, size, epochs, scope)
+
+
+def timed_fit(
+    model: Any,
+    x: Any,
+    y: Any,
+    batch_size: int,
+    epochs: int = 1,
+    scope: Callable[[], Any] = nullcontext,
+) -> Work:
+    """Return `fit` of a model, of which the time until training ends counts."""
     import keras
 
     class End(keras.callbacks.Callback):
@@ -66,10 +79,10 @@ def _fit(
         end, began = End(), time.perf_counter()
         with scope():
             model.fit(
-                data.train.x,
-                data.train.y,
-                batch_size=spec.data.batch_size,
-                epochs=spec.train.epochs,
+                x,
+                y,
+                batch_size=batch_size,
+                epochs=epochs,
                 verbose=0,
                 shuffle=False,
                 callbacks=[end],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bench.experiments import emulated_fit, experiment, prepared
 from bench.figure import Figure
 from bench.side_by_side import ratio
-from ipu_runtime.engine.observer import Progress, observed_by
+from ipu_runtime.engine.session.observer import Progress, observed_by
 
 
 class _Listener:
@@ -16,7 +16,9 @@ class _Listener:
     def compiling(self, program: str) -> None:
         """A program is about to be built."""
 
-    def compiled(self, program: str, seconds: float, ipu_compile_s: float) -> None:
+    def compiled(
+        self, program: str, seconds: float, ipu_compile_s: float, executor: str = ""
+    ) -> None:
         """It is built."""
 
     def progressed(self, progress: Progress) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from docs import tables
+from docs import applications, coverage_tables, published, tables
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -20,18 +20,29 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "examples": tables.examples,
     "calibration": tables.calibration,
     "commands": tables.commands,
-    "coverage": tables.coverage,
+    "coverage": coverage_tables.coverage,
+    "coverage_share": coverage_tables.coverage_share,
     "config": tables.modelled_config,
     "layers": tables.layer_kinds,
+    "applications": applications.table,
+    "published": published.table,
+    "constants": published.constants,
     "keys": tables.keys,
+    "habits": tables.habits,
 }
+NEED_TENSORFLOW = frozenset({"coverage", "coverage_share"})
+"""Blocks that take seconds, because they look at the whole API."""
 _BLOCK = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def regenerated(text: str) -> str:
-    """Return a document with all its blocks made anew."""
+def regenerated(text: str, kept: Collection[str] = ()) -> str:
+    """Return a document with all its blocks made anew but those that are kept."""
     return _BLOCK.sub(
-        lambda found: f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}",
+        lambda found: (
+            found[0]
+            if found[2] in kept
+            else f"{found[1]}{BLOCKS[found[2]]()}\n{found[3]}"
+        ),
         text,
     )
 

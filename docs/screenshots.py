@@ -14,7 +14,8 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from workbench.core.settings import load_settings
-from workbench.ui.app import AppOptions, WorkbenchApp
+from workbench.ui.app import WorkbenchApp
+from workbench.ui.app_options import AppOptions
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = (120, 40)
@@ -39,17 +40,17 @@ async def run_to_the_end(
 ) -> None:
     """Start the experiment; take a picture in the middle if asked for."""
     await pilot.press("f5")
-    run = app.board.runs[-1]
+    run = app.runs.board.runs[-1]
     while run.monitor.live:
         await pilot.pause(0.1)
         if picture and run.monitor.fraction > 0.6:
-            app.area.refresh_area()
+            app.main.area.refresh_area()
             await pilot.pause()
             save(app, picture)
             picture = ""
     if run.monitor.message:
         raise SystemExit(run.monitor.message)
-    app.look_for_records()
+    app.runs.look_for_records()
     await app.workers.wait_for_complete()
 
 
@@ -59,14 +60,15 @@ async def make_pictures() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         save(app, "start")
-        app.draft.set(_PART_OF_MNIST)
+        app.experiment.draft.set(_PART_OF_MNIST)
         await run_to_the_end(app, pilot, "run")
         save(app, "finished")
-        app.draft.set({"train.learning_rate": 0.05})
+        app.experiment.draft.set({"train.learning_rate": 0.05})
         await run_to_the_end(app, pilot)
-        app.draft.set({"pipeline.schedule": "Interleaved"})
+        app.experiment.draft.set({"pipeline.schedule": "Interleaved"})
         await run_to_the_end(app, pilot)
-        app.marked[:] = [run.run_id for run in reversed(app.records)]
+        known = app.runs.known
+        known.marked[:] = [run.run_id for run in reversed(known.records)]
         await pilot.press("5")
         await pilot.pause()
         save(app, "compare")
@@ -74,7 +76,7 @@ async def make_pictures() -> None:
         await pilot.pause()
         save(app, "changed")
         await pilot.press("o", "R")
-        app.draft.set_text("execution.gradient_accumulation", "6")
+        app.experiment.draft.set_text("execution.gradient_accumulation", "6")
         app.experiment_shown()
         await pilot.press(*["down"] * 22)
         await pilot.pause()

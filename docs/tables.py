@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ipu_runtime.compat.habits import HABITS
 from presets import EXAMPLES
-from workbench.core.planning import plan_experiment
-from workbench.core.preset_store import load_preset
-from workbench.core.validation import validate
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.validation import validate
+from workbench.core.planning.experiment_plan import plan_experiment
 
 MEASURED = Path(__file__).parent / "measured.json"
 
@@ -23,7 +24,7 @@ def examples() -> str:
     stored = json.loads(MEASURED.read_text(encoding="utf-8"))
     rows = [_example(name, stored["presets"].get(name)) for name in EXAMPLES]
     machine = stored["machine"]
-    return _markdown(
+    return markdown(
         (
             "preset",
             "document: accuracy",
@@ -72,7 +73,7 @@ def calibration() -> str:
     rows.append(
         ["compilation", "about 43 s", f"{compile_s:.1f} s", _error(compile_s, 43.0)]
     )
-    return _markdown(("figure", "tutorial prints", "modelled", "error"), rows)
+    return markdown(("figure", "tutorial prints", "modelled", "error"), rows)
 
 
 def _calibrated(what: str, preset: str, printed_us: float) -> list[str]:
@@ -101,30 +102,17 @@ def commands() -> str:
         env={**os.environ, "COLUMNS": "200"},
     ).stdout
     rows = [line.split(maxsplit=1) for line in told.splitlines() if line[:4] == "    "]
-    return _markdown(
+    return markdown(
         ("command", "does"),
         [[f"`ipu-workbench {name}`", text] for name, text in rows],
     )
 
 
-def coverage() -> str:
-    """What of the real API there is."""
-    from ipu_runtime.coverage import api_coverage
-
-    return _markdown(
-        ("area", "name", "standing", "note"),
-        [
-            [row.area, f"`{row.name}`", row.standing.value, row.note]
-            for row in api_coverage()
-        ],
-    )
-
-
 def modelled_config() -> str:
     """Which fields of IPUConfig change modelled figures, and how."""
-    from ipu_runtime.plan.config_effects import MODELLED_CONFIG
+    from ipu_runtime.plan.config.config_effects import MODELLED_CONFIG
 
-    return _markdown(
+    return markdown(
         ("field", "what it changes in the plan"),
         [[f"`{path}`", effect] for path, effect in MODELLED_CONFIG.items()],
     )
@@ -132,7 +120,7 @@ def modelled_config() -> str:
 
 def layer_kinds() -> str:
     """The layers that presets can use."""
-    from ipu_runtime.plan.shapes import LAYER_KINDS
+    from ipu_runtime.plan.model.shapes import LAYER_KINDS
 
     return ", ".join(f"`{kind}`" for kind in sorted(LAYER_KINDS))
 
@@ -141,7 +129,7 @@ def keys() -> str:
     """Every key of the app, by where it applies."""
     from workbench.ui.actions import ACTIONS
 
-    return _markdown(
+    return markdown(
         ("where", "key", "does"),
         [
             [action.scope.value, f"`{action.keys}`", action.title]
@@ -151,7 +139,14 @@ def keys() -> str:
     )
 
 
-def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def habits() -> str:
+    """What older scripts may write, and what replaces it."""
+    rows = [[f"`{habit}`", wanted] for habit, wanted in HABITS.items()]
+    return markdown(("older", "wanted today"), rows)
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"

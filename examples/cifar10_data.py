@@ -3,8 +3,6 @@
 import numpy as np
 from tensorflow.keras.datasets import cifar10
 
-NUM_CLASSES = 10
-
 
 def load(samples, multiple):
     """Return training and test data whose sizes are multiples of `multiple`."""

@@ -3,8 +3,8 @@
 import argparse
 
 import tensorflow as tf
-from cifar10_data import NUM_CLASSES, load
-from tensorflow.keras import layers
+from cifar10_data import load
+from cifar10_model import network
 from tensorflow.python import ipu
 
 NUM_REPLICAS = 1
@@ -20,27 +20,12 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def build_model(x, training):
-    x = layers.Conv2D(32, 3, padding="same", activation="relu")(x)
-    x = layers.Conv2D(32, 3, activation="relu")(x)
-    x = layers.MaxPooling2D()(x)
-    x = layers.Dropout(0.25)(x, training=training)
-    x = layers.Conv2D(64, 3, padding="same", activation="relu")(x)
-    x = layers.Conv2D(64, 3, activation="relu")(x)
-    x = layers.MaxPooling2D()(x)
-    x = layers.Dropout(0.25)(x, training=training)
-    x = layers.Flatten()(x)
-    x = layers.Dense(512, activation="relu")(x)
-    x = layers.Dropout(0.5)(x, training=training)
-    return layers.Dense(NUM_CLASSES)(x)
-
-
 def make_optimizer(params):
     return tf.compat.v1.train.RMSPropOptimizer(params["learning_rate"])
 
 
 def model_fn(features, labels, mode, params):
-    logits = build_model(features, mode == tf.estimator.ModeKeys.TRAIN)
+    logits = network(features, mode == tf.estimator.ModeKeys.TRAIN)
     loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
     if mode == tf.estimator.ModeKeys.TRAIN:
         train_op = make_optimizer(params).minimize(loss)
@@ -56,7 +41,8 @@ def make_input_fn(data, batch_size, training):
     x, y = data
 
     def samples():
-        yield from zip(x, y, strict=True)
+        for row in range(len(x)):
+            yield x[row], y[row]
 
     def input_fn():
         dataset = tf.data.Dataset.from_generator(

@@ -3,9 +3,9 @@
 import argparse
 
 import tensorflow as tf
-from cifar10_data import NUM_CLASSES, load
+from cifar10_data import load
 from cifar10_ipu_estimator import make_input_fn
-from tensorflow.keras import layers
+from cifar10_model import classify, convolve
 from tensorflow.python import ipu
 
 NUM_STAGES = 2
@@ -25,41 +25,30 @@ def parse_arguments():
 def model_fn(mode, params):
     training = mode == tf.estimator.ModeKeys.TRAIN
 
-    def stage1(x, labels):
-        x = layers.Conv2D(32, 3, padding="same", activation="relu")(x)
-        x = layers.Conv2D(32, 3, activation="relu")(x)
-        x = layers.MaxPooling2D()(x)
-        x = layers.Dropout(0.25)(x, training=training)
-        return x, labels
+    def first_stage(images, labels):
+        return convolve(images, 32, training), labels
 
-    def stage2(x, labels):
-        x = layers.Conv2D(64, 3, padding="same", activation="relu")(x)
-        x = layers.Conv2D(64, 3, activation="relu")(x)
-        x = layers.MaxPooling2D()(x)
-        x = layers.Dropout(0.25)(x, training=training)
-        x = layers.Flatten()(x)
-        x = layers.Dense(512, activation="relu")(x)
-        x = layers.Dropout(0.5)(x, training=training)
-        logits = layers.Dense(NUM_CLASSES)(x)
+    def last_stage(features, labels):
+        logits = classify(convolve(features, 64, training), training)
         loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
         if training:
             return loss
         return loss, tf.argmax(logits, axis=-1, output_type=tf.int32), labels
 
-    def optimizer_function(loss):
+    def descend(loss):
         optimizer = tf.compat.v1.train.RMSPropOptimizer(params["learning_rate"])
         return ipu.ops.pipelining_ops.OptimizerFunctionOutput(optimizer, loss)
 
-    def eval_metrics_fn(loss, predictions, labels):
-        accuracy = tf.compat.v1.metrics.accuracy(labels, predictions)
-        return {"loss": loss, "accuracy": accuracy}
+    def score(loss, guesses, labels):
+        right = tf.compat.v1.metrics.accuracy(labels, guesses)
+        return {"loss": loss, "accuracy": right}
 
     return ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec(
         mode,
-        computational_stages=[stage1, stage2],
+        computational_stages=[first_stage, last_stage],
         gradient_accumulation_count=params["count"] if training else NUM_STAGES,
-        eval_metrics_fn=eval_metrics_fn,
-        optimizer_function=optimizer_function if training else None,
+        eval_metrics_fn=score,
+        optimizer_function=descend if training else None,
         pipeline_schedule=ipu.ops.pipelining_ops.PipelineSchedule.Grouped,
     )
 

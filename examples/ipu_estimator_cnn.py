@@ -5,7 +5,8 @@ import time
 
 import tensorflow as tf
 from cifar10_data import load
-from cifar10_ipu_estimator import build_model, make_input_fn
+from cifar10_ipu_estimator import make_input_fn
+from cifar10_model import network
 from tensorflow.python import ipu
 from tensorflow.python.ipu.ipu_session_run_hooks import IPULoggingTensorHook
 
@@ -15,9 +16,9 @@ def parse_arguments():
     parser.add_argument(
         "--test-only",
         action="store_true",
-        help="skip training and evaluate the latest checkpoint of --model-dir",
+        help="only evaluate, from the newest checkpoint in --model-dir",
     )
-    parser.add_argument("--batch-size", type=int, default=32, help="samples per batch")
+    parser.add_argument("--batch-size", type=int, default=32, help="samples of a batch")
     parser.add_argument(
         "--batches-per-step",
         type=int,
@@ -36,7 +37,7 @@ def parse_arguments():
 
 
 def model_fn(features, labels, mode, params):
-    logits = build_model(features, mode == tf.estimator.ModeKeys.TRAIN)
+    logits = network(features, mode == tf.estimator.ModeKeys.TRAIN)
     loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
     if mode == tf.estimator.ModeKeys.EVAL:
         accuracy = tf.compat.v1.metrics.accuracy(labels, tf.argmax(logits, axis=-1))
@@ -82,7 +83,7 @@ def main():
         )
         seconds = time.time() - start
         rate = args.training_steps * args.batch_size / seconds
-        print(f"Took {seconds:.1f} seconds to train ({rate:.0f} images per second)")
+        print(f"{rate:.0f} images/s while training, for {seconds:.1f} s")
         model_dir = estimator.model_dir
     steps = len(test[0]) // args.batch_size
     results = make_estimator(args, steps, model_dir).evaluate(

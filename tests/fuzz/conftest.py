@@ -1,4 +1,4 @@
-"""Every property works in a home directory of its own."""
+"""Every property works in a directory of its own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Keep everything that is written in a directory of the property."""
-    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
+def _directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "home"

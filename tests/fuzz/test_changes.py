@@ -10,15 +10,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ipu_runtime.engine_options import EngineOptionsError, parse_engine_options
-from ipu_runtime.poplar_flags import FLAGS, PoplarFlagsError, parse_flags
+from ipu_runtime.system.engine_options import EngineOptionsError, parse_engine_options
+from ipu_runtime.system.poplar_flags import FLAGS, PoplarFlagsError, parse_flags
 from tests.fuzz.cases import cases, command, in_time
 from tests.fuzz.hostile import NASTY_SOURCES, numbers, sources, texts, values
-from workbench.core.overrides import FIELD_OF_PATH, variable_of_field
-from workbench.core.preset_store import PresetError, save_preset
-from workbench.core.record_files import RecordError
-from workbench.core.run_record import RunRecord
-from workbench.core.sweep_grid import count_points, parse_grid
+from workbench.core.experiment.overrides import FIELD_OF_PATH, variable_of_field
+from workbench.core.experiment.preset_store import PresetError, save_preset
+from workbench.core.runs.record_files import RecordError
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.sweeps.sweep_grid import count_points, parse_grid
 
 PRESET = "mnist-ipu-pipelined"
 _paths = (

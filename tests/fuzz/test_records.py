@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.fuzz.cases import cases, command
 from tests.fuzz.hostile import changed_tables, damaged, values
-from workbench.core.draft import check_tables
-from workbench.core.event_json import event_to_json, to_line
-from workbench.core.events import (
+from workbench.core.editing.draft import check_tables
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.runs.event_json import event_to_json, to_line
+from workbench.core.runs.events import (
     Compiled,
     EpochEnded,
     Evaluated,
@@ -26,10 +27,9 @@ from workbench.core.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.preset_store import load_preset
-from workbench.core.run_monitor import RunMonitor
-from workbench.core.run_record import RunRecord
-from workbench.core.run_store import list_runs, open_run
+from workbench.core.runs.run_monitor import RunMonitor
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.run_store import list_runs, open_run
 
 PRESET = "mnist-dense"
 EVENTS: tuple[Event, ...] = (
@@ -72,7 +72,7 @@ def _read_everywhere(directory: Path) -> None:
         stored.series()
         # The app shows a record through these.
         check_tables(stored.tables)
-        monitor = RunMonitor.of(stored.preset, stored.tables, stored.events())
+        monitor = RunMonitor.of(stored.preset, stored.tables, stored.timed_events())
         assert 0 <= monitor.fraction <= 1
 
 

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.run_context import RunControl
-from workbench.core.run_store import list_runs
+from workbench.core.runs.events import EpochEnded, RunStatus
+from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.run_store import list_runs
 from workbench.headless.interruption import stop_on_interrupt
 
 pytestmark = pytest.mark.slow
@@ -127,6 +129,92 @@ def test_output_that_nobody_or_nothing_takes(
     assert (done.returncode, done.stderr) == (code, said)
 
 
+@pytest.mark.parametrize("shell", ["0<&- >&- 2>&-", "0<&- 2>&-", "0<&-"])
+def test_a_command_with_closed_streams_does_its_work(
+    shell: str, tmp_path: Path
+) -> None:
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path)}
+    words = ("sweep", "mnist-dense", "--plan-only", "--grid=data.batch_size=16,32")
+    done = _run(*words, "--group=closed", environment=home, shell=shell)
+    assert done.returncode == 0, done.stderr
+    points = tmp_path / "sweeps" / "closed" / "points.jsonl"
+    assert len(points.read_text().splitlines()) == 2
+
+
+_INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "{module}":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "typing",
+        "ipu_runtime",
+        "workbench.headless.main",
+        "workbench.headless.commands.run_command",
+    ],
+)
+def test_an_interrupt_while_the_command_loads_is_one_line(
+    module: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        _INTERRUPTED_IMPORT.format(module=module), encoding="utf-8"
+    )
+    places = f"{tmp_path}{os.pathsep}{ROOT}"
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path / "home"), "PYTHONPATH": places}
+    done = _run("run", "mnist-cpu", environment=home)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_layer_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    change = f"model.layers[{'9' * 5000}].units=3"
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path)}
+    done = _run("plan", "mnist-dense", "--set", change, environment=home)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr[-300:]
+
+
+def test_event_files_that_cannot_be_written_cost_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path / "home")}
+    done = _run("run", "mnist-cpu", "--tensorboard", str(file), environment=home)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"cannot write {file}: File exists; a file stands where a directory is needed\n"
+    )
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
+    assert list_runs() == []
+
+
+def test_event_files_are_exported_in_one_line_under_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+    record = RunRecord.create({}, "told")
+    record.append(EpochEnded(1, 0.5, 0.75, 2.0, 3.0, 4.0))
+    record.finish(RunStatus.FINISHED)
+    output = os.fsdecode(os.fsencode(tmp_path) + b"/t\xff")
+    home = {"IPU_WORKBENCH_HOME": str(tmp_path)}
+    words = ("runs", "export", "latest", "--format=tensorboard", "--output", output)
+    done = _run(*words, environment=home)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("1 written; look at them with: tensorboard")
+    assert done.stderr.count("\n") == 1
+    assert list(Path(output, record.run_id).glob("events.*"))
+
+
 def test_files_that_cannot_be_written(tmp_path: Path) -> None:
     home = {"IPU_WORKBENCH_HOME": str(tmp_path)}
     for name in ("/dev/full", str(tmp_path), str(tmp_path / "none" / "x.json")):
@@ -188,6 +276,32 @@ def test_a_disk_that_fills_up_ends_the_run_in_words(
     monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
     (run,) = list_runs()
     assert not run.live
+
+
+def test_a_disk_that_is_full_under_an_estimator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit = 200_000
+    process = subprocess.Popen(
+        [
+            *(*COMMAND, "run", "mnist-dense", "--set=execution.api=ipu_estimator"),
+            *("--set=train.steps_per_epoch=2", "--set=execution.steps_per_execution=2"),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "IPU_WORKBENCH_HOME": str(tmp_path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    _, said = process.communicate(timeout=300)
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
+    (run,) = list_runs()
+    assert process.returncode == 1
+    assert run.status is RunStatus.FAILED
+    model = run.directory / "checkpoints" / "model"
+    assert run.message == f"cannot write {model}: File too large"
+    assert said.endswith(f"the run failed: {run.message}\n")
+    assert "Traceback" not in said
 
 
 def test_own_defaults_of_keras_do_not_reach_the_experiment(tmp_path: Path) -> None:

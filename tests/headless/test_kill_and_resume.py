@@ -1,6 +1,7 @@
 """A run that is killed, as often as one likes, ends as if it never had been.
 
-`make kill-test` kills more often; IPU_WORKBENCH_KILLS says how often.
+`make kill-test` kills more often and in every way to run an experiment;
+IPU_WORKBENCH_KILLS says how often, IPU_WORKBENCH_KILL_APIS in which.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.core.checkpoint import latest, load
-from workbench.core.events import EpochEnded, Evaluated, RunStatus
-from workbench.core.run_store import StoredRun, list_runs, open_run
+from workbench.core.runs.events import EpochEnded, Evaluated, RunStatus
+from workbench.core.runs.record_files import read_lines
+from workbench.core.runs.run_checkpoint import latest, load
+from workbench.core.runs.run_store import StoredRun, list_runs, open_run
 
 KILLS = int(os.environ.get("IPU_WORKBENCH_KILLS", "1"))
 APIS = os.environ.get("IPU_WORKBENCH_KILL_APIS", "ipu_strategy").split(",")
 SEED = int(os.environ.get("IPU_WORKBENCH_KILL_SEED", "1"))
 EPOCHS = 12
+RUN = ("run", "--json")
+SWEEP = ("sweep", "--json")
 
 PRESET = """
 [experiment]
@@ -46,6 +50,10 @@ epochs = {epochs}
 
 [execution]
 api = "{api}"
+steps_per_execution = 8
+gradient_accumulation = {accumulation}
+checkpoint_every_s = 0.02
+{pipeline}
 
 [[model.layers]]
 name = "input"
@@ -70,11 +78,31 @@ units = 4
 activation = "softmax"
 """
 
+PIPELINE = """
+[pipeline]
+stages = [0, 1, 1]
+
+[ipu]
+auto_select_ipus = 2
+"""
+TOLD = ("epochs", "loss", "accuracy", "ipu_step_us", "test_loss", "test_accuracy")
+"""What a summary says besides measured times."""
+
 pytestmark = pytest.mark.slow
 
 
+def _preset(api: str, epochs: int) -> str:
+    pipelined = api == "ipu_pipeline_estimator"
+    return PRESET.format(
+        api=api,
+        epochs=epochs,
+        accumulation=1 if api == "cpu" else 4,
+        pipeline=PIPELINE if pipelined else "",
+    )
+
+
 def _start(home: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "workbench", "run", "--json", *arguments]
+    command = [sys.executable, "-m", "workbench", *arguments]
     environment = {**os.environ, "IPU_WORKBENCH_HOME": str(home)}
     return subprocess.Popen(
         command,
@@ -111,8 +139,17 @@ def _weights(run: StoredRun) -> list[bytes]:
     path = latest(run.directory / "checkpoints")
     assert path is not None
     state = load(path)
-    assert state.epoch == EPOCHS
-    return [np.asarray(a).tobytes() for a in (*state.weights, *state.optimizer)]
+    assert (state.epoch, state.step) == (EPOCHS, 0)
+    arrays = [*state.weights, *state.optimizer]
+    if "model_checkpoint" in state.extra:
+        # Late, because only an estimator's variables are in a file of TensorFlow's.
+        import tensorflow as tf
+
+        directory = path.parent / "model" / str(state.extra["model_checkpoint"])
+        reader = tf.train.load_checkpoint(str(directory))
+        names = sorted(reader.get_variable_to_shape_map())
+        arrays += [reader.get_tensor(name) for name in names]
+    return [np.asarray(array).tobytes() for array in arrays]
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -121,8 +158,8 @@ def test_a_killed_run_ends_like_one_that_was_left_alone(
 ) -> None:
     monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
     preset = tmp_path / "killed.toml"
-    preset.write_text(PRESET.format(api=api, epochs=EPOCHS))
-    reference_process = _start(tmp_path, str(preset))
+    preset.write_text(_preset(api, EPOCHS))
+    reference_process = _start(tmp_path, *RUN, str(preset))
     _finish(reference_process)
     (reference,) = list_runs()
     length = sum(e.seconds for e in reference.events() if isinstance(e, EpochEnded))
@@ -131,7 +168,8 @@ def test_a_killed_run_ends_like_one_that_was_left_alone(
     run_id = ""
     epochs_before = 0
     for _ in range(KILLS):
-        process = _start(tmp_path, *(["--resume", run_id] if run_id else [str(preset)]))
+        words = ["--resume", run_id] if run_id else [str(preset)]
+        process = _start(tmp_path, *RUN, *words)
         event = moments.choice(["run_started", "compiled", "epoch_ended"])
         _kill_after(process, event, moments.uniform(0.0, length))
         if not run_id:
@@ -147,7 +185,7 @@ def test_a_killed_run_ends_like_one_that_was_left_alone(
             _assert_equal(run, reference)
             run_id, epochs_before = "", 0
     if run_id:
-        _finish(_start(tmp_path, "--resume", run_id))
+        _finish(_start(tmp_path, *RUN, "--resume", run_id))
         _assert_equal(open_run(run_id), reference)
 
 
@@ -156,3 +194,38 @@ def _assert_equal(run: StoredRun, reference: StoredRun) -> None:
     assert run.run_id != reference.run_id
     assert _outcome(run) == _outcome(reference)
     assert _weights(run) == _weights(reference)
+    assert [run.summary.get(name) for name in TOLD] == [
+        reference.summary[name] for name in TOLD
+    ]
+    assert run.summary["host_step_ms"] > 0
+    assert run.summary["seconds"] > 0
+
+
+@pytest.mark.skipif(KILLS < 2, reason="make kill-test")
+def test_a_killed_sweep_ends_like_one_that_was_left_alone(tmp_path: Path) -> None:
+    preset = tmp_path / "killed.toml"
+    preset.write_text(_preset("cpu", 3))
+    grid = ("--grid", "train.learning_rate=0.001,0.01,0.1")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    _finish(_start(whole, *SWEEP, str(preset), *grid, "--group", "whole"))
+    moments = random.Random(SEED)
+    words: tuple[str, ...] = (str(preset), *grid, "--group", "killed")
+    for _ in range(KILLS // 10):
+        process = _start(killed, *SWEEP, *words)
+        _kill_after(process, "sweep_started", moments.uniform(0.0, 12.0))
+        words = ("--resume", "killed")
+    _finish(_start(killed, *SWEEP, "--resume", "killed"))
+    assert _points(killed, "killed") == _points(whole, "whole")
+
+
+def _points(home: Path, group: str) -> dict[str, Any]:
+    """Return what every point of a sweep has come to, measured times left out."""
+    rows = read_lines(home / "sweeps" / group / "points.jsonl")
+    return {
+        json.dumps(row["values"]): {
+            name: value
+            for name, value in row["metrics"].items()
+            if "host" not in name and "seconds" not in name
+        }
+        for row in rows
+    }

@@ -221,3 +221,63 @@ def test_large_presets_fit_their_device(
     assert row["replicas"] == replicas
     assert len(row["stages"]) == stages
     assert all(stage["fits"] for stage in row["stages"])
+
+
+def test_a_band_holds_every_main_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output = printed(capsys, "plan", "mnist-ipu-pipelined", "--band", "--json")
+    row = json.loads(output.out)
+    assert code == 0
+    for name in ("ipu_step_us", "ipu_us_per_batch", "samples_per_second"):
+        band = row["band"][name]
+        assert band["low"] < row[name] < band["high"]
+        assert "sync" in band["sources"]
+    assert row["band"]["tile_memory"]["sources"].keys() == {"code", "memory"}
+    _, plain = printed(capsys, "plan", "mnist-ipu-pipelined", "--json")
+    assert "band" not in json.loads(plain.out)
+
+
+def test_the_band_says_what_moves_it(capsys: pytest.CaptureFixture[str]) -> None:
+    _, output = printed(capsys, "plan", "mnist-ipu", "--band")
+    text = output.out.partition("How far off it may be")[2]
+    assert "time is moved by host 19 %" in text
+    assert "memory is moved by memory" in text
+
+
+def test_predictions_are_planned_without_an_estimator(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, output = printed(capsys, "plan", "mnist-ipu-faster", "--inference", "--json")
+    row = json.loads(output.out)
+    assert code == 0
+    assert row["request"]["training"] is False
+    assert row["request"]["label_values"] == 0
+    assert row["updates_per_epoch"] == row["step_parts_us"]["update_us"] == 0
+    # 10,000 test images in batches of 64.
+    assert row["steps_per_epoch"] == 156
+    _, trained = printed(capsys, "plan", "mnist-ipu-faster", "--json")
+    assert row["samples_per_second"] > json.loads(trained.out)["samples_per_second"]
+
+
+def test_schedules_are_compared_for_training_only(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        printed(capsys, "plan", "mnist-ipu", "--inference", "--schedules")
+    assert "not allowed with argument --inference" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("offload_weight_update_variables", "no pipeline whose optimizer state"),
+        ("replicated_optimizer_state_sharding", "only what is offloaded is shared"),
+    ],
+)
+def test_state_that_cannot_be_offloaded_is_said(
+    capsys: pytest.CaptureFixture[str], change: str, problem: str
+) -> None:
+    code, output = printed(
+        capsys, "plan", "mnist-ipu", "--json", "--set", f"pipeline.{change}=true"
+    )
+    assert code == 0
+    assert problem in output.err

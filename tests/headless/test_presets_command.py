@@ -109,6 +109,20 @@ def test_show_prints_each_value_with_its_source(tmp_path: Path) -> None:
     assert rows["ipu.io_tiles.num_io_tiles"]["source"] == "default"
 
 
+@pytest.mark.parametrize("command", [["presets", "validate"], ["plan"], ["export"]])
+def test_layers_of_no_preset_are_named_with_file_and_field(
+    command: list[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('[experiment]\ntitle = "own"\n[model]\nlayers_of = "mnist-cp"\n')
+    process = _call(tmp_path, *command, str(file))
+    assert process.returncode == 2
+    assert process.stderr.splitlines()[0] == (
+        f"{file}: model.layers_of: there is no preset 'mnist-cp'; "
+        "did you mean mnist-cpu?"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from workbench.core.events import EpochEnded, Progressed, RunStatus
-from workbench.core.preset_store import load_preset
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.experiment.validation import validate
 from workbench.core.report_html import report_page
-from workbench.core.run_record import RunRecord
-from workbench.core.run_store import open_run
-from workbench.core.tables import spec_to_tables
-from workbench.core.validation import validate
+from workbench.core.runs.events import EpochEnded, Progressed, RunStatus
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.run_store import open_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -54,8 +54,7 @@ def browser(tmp_path: Path) -> Browser:
 
 
 @pytest.fixture
-def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
+def page(tmp_path: Path) -> str:
     spec, _ = validate(load_preset("mnist-ipu-pipelined").tables)
     assert spec is not None
     record = RunRecord.create(spec_to_tables(spec), "mnist-ipu-pipelined")

@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 
-from workbench.core.events import EpochEnded, Evaluated, Progressed, RunStatus
-from workbench.core.overrides import apply_overrides
-from workbench.core.preset_store import load_preset
-from workbench.core.run_record import RunRecord
-from workbench.core.tables import spec_to_tables
-from workbench.core.validation import validate
+from workbench.core.experiment.overrides import apply_overrides
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.experiment.validation import validate
+from workbench.core.runs.events import (
+    Compiled,
+    EpochEnded,
+    Evaluated,
+    Progressed,
+    RunStatus,
+)
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.run_store import list_runs, open_run
 from workbench.headless import main as command_line
 
 
@@ -26,8 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
+def _width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
 
@@ -36,6 +42,7 @@ def _make_run(preset: str, *changes: str, end: RunStatus | None) -> str:
     spec, problems = validate(tables)
     assert spec is not None, problems
     record = RunRecord.create(spec_to_tables(spec), preset)
+    record.append(Compiled("training", 2.0, 40.0, "graph executor: convolutions"))
     for epoch in (1, 2):
         for step in (50, 100):
             loss = 2.0 / (epoch + step / 100)
@@ -75,6 +82,42 @@ def test_the_list_shows_how_every_run_stands(
     ]
 
 
+@pytest.mark.parametrize("command", ["runs", "presets"])
+def test_the_command_alone_lists(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _make_run("mnist-ipu", end=RunStatus.FINISHED)
+    assert main([command]) == 0
+    alone = capsys.readouterr().out
+    assert main([command, "list"]) == 0
+    assert alone == capsys.readouterr().out
+    assert "mnist-ipu" in alone
+
+
+def test_explain_goes_from_one_run_to_the_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = _make_run("mnist-ipu-pipelined", end=RunStatus.FINISHED)
+    changes = ["execution.gradient_accumulation=16", "train.momentum=0.5"]
+    second = _make_run("mnist-ipu-pipelined", *changes, end=RunStatus.FINISHED)
+
+    assert main(["runs", "compare", first, second, "--explain"]) == 0
+    text = capsys.readouterr().out
+    assert main(["runs", "compare", first, second, "--explain", "--json"]) == 0
+    comparison, explanation = _json_lines(capsys.readouterr().out)
+
+    assert f"from {first} to {second}, one changed field at a time" in text
+    assert "gradient_accumulation 8 to 16" in text
+    assert "  train.momentum 0.9 to 0.5" in text
+    assert comparison["event"] == "comparison"
+    assert explanation["unit"] == "us per batch"
+    (before, after) = explanation["steps"]
+    assert after["us"] - before["us"] == pytest.approx(after["delta_us"])
+    assert after["changes"] == [
+        {"path": "execution.gradient_accumulation", "from": 8, "to": 16}
+    ]
+
+
 def test_without_runs_the_list_says_how_to_begin(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -93,10 +136,52 @@ def test_show_tells_changes_epochs_and_the_way_on(
 
     text = capsys.readouterr().out
     assert "train.learning_rate = 0.5 (preset: 0.01)" in text
-    assert "The loss fell from 1.333 to 0.6667" in text
+    assert "training by graph executor: convolutions" in text
+    assert "The loss fell from 1.333 to 0.5333" in text
     assert f"continue it with: ipu-workbench run --resume {run_id}" in text
     assert "\x1b" not in text
     assert max(len(line) for line in text.splitlines() if "record" not in line) <= 100
+
+
+def test_notes_and_tags_are_listed_shown_and_exported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = _make_run("mnist-ipu", end=RunStatus.FINISHED)
+    second = _make_run("mnist-dense", end=None)
+    assert main(["runs", "note", first, "the one\nfor the talk"]) == 0
+    assert main(["runs", "tag", first, "talk", "best"]) == 0
+    assert main(["runs", "tag", first, "talk", "--remove"]) == 0
+    assert main(["runs", "tag", second, "other"]) == 0
+    capsys.readouterr()
+
+    assert main(["runs", "list", "--tag", "best"]) == 0
+    _, row = capsys.readouterr().out.splitlines()
+    assert row.startswith(first)
+    assert row.endswith("the one for the talk #best")
+    assert main(["runs", "show", first]) == 0
+    assert "notes the one for the talk #best" in capsys.readouterr().out
+    assert main(["runs", "show", first, "--json"]) == 0
+    (row,) = _json_lines(capsys.readouterr().out)
+    assert row["notes"]["tags"] == ["best"]
+    assert main(["runs", "tag", first, "no tag"]) == 2
+    assert "'no tag' is no tag" in capsys.readouterr().err
+
+
+def test_delete_asks_and_leaves_live_runs_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _make_run("mnist-ipu", end=RunStatus.FINISHED)
+    live = RunRecord.create({"train": {"epochs": 2}}, "mnist-dense")
+    assert main(["runs", "delete", first]) == 2
+    assert "--yes" in capsys.readouterr().err
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdin, "readline", lambda: "\n")
+    assert main(["runs", "delete", first]) == 0
+    assert open_run(first).run_id == first
+    assert main(["runs", "delete", "--yes", first, live.run_id]) == 1
+    assert f"{live.run_id} is running: stop it first" in capsys.readouterr().err
+    live.close()
+    assert [run.run_id for run in list_runs()] == [live.run_id]
 
 
 def test_compare_prints_only_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,6 +207,7 @@ def test_compare_prints_only_what_differs(capsys: pytest.CaptureFixture[str]) ->
         (["runs", "show", "../../etc"], "is not the id of a run"),
         (["runs", "show", "nothing"], "there is no run 'nothing'"),
         (["runs", "compare", "latest"], "cannot be compared to itself"),
+        (["runs", "compare", *["latest"] * 3, "--explain"], "to itself"),
         (["runs", "export", "latest", "--format", "tensorboard"], "--output"),
         (["report", "nothing", "--html", "x"], "there is no run"),
         (["export", "nothing"], "there is no such preset or run"),

@@ -16,6 +16,7 @@ import workbench.headless
 pytestmark = pytest.mark.slow
 
 HEAVY = ("tensorflow", "keras", "h5py")
+EXTRAS = ("ray", "optuna")
 _BACKENDS = "workbench.core.backends."
 
 
@@ -53,7 +54,7 @@ def _command(*arguments: str) -> str:
 
 
 def test_the_app_loads_no_tensorflow(tmp_path: Path) -> None:
-    assert _loaded("import workbench.ui.app", tmp_path, *HEAVY) == set()
+    assert _loaded("import workbench.ui.app", tmp_path, *HEAVY, *EXTRAS) == set()
 
 
 def test_the_plan_loads_neither_tensorflow_nor_textual(tmp_path: Path) -> None:
@@ -72,7 +73,8 @@ def test_core_and_commands_load_neither_tensorflow_nor_textual(tmp_path: Path) -
         *_modules(workbench.headless, "workbench.headless."),
     ]
     code = "import importlib\nfor m in " + repr(modules) + ":\n    importlib."
-    assert _loaded(f"{code}import_module(m)", tmp_path, *HEAVY, "textual") == set()
+    names = (*HEAVY, *EXTRAS, "textual")
+    assert _loaded(f"{code}import_module(m)", tmp_path, *names) == set()
 
 
 @pytest.mark.parametrize(
@@ -86,10 +88,13 @@ def test_core_and_commands_load_neither_tensorflow_nor_textual(tmp_path: Path) -
         ("balance", "mnist-ipu-pipelined", "--stages", "2"),
         ("runs", "list"),
         ("run", "--help"),
+        ("sweep", "--help"),
+        ("cluster", "status", "--help"),
     ],
     ids=" ".join,
 )
 def test_command_loads_neither_tensorflow_nor_textual(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert _loaded(_command(*arguments), tmp_path, *HEAVY, "textual") == set()
+    names = (*HEAVY, *EXTRAS, "textual")
+    assert _loaded(_command(*arguments), tmp_path, *names) == set()

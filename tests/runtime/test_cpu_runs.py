@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from workbench.core.events import (
+from ipu_runtime.engine.session.observer import Progress
+from workbench.core.backends import cpu
+from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.runs.events import (
     Compiled,
     EpochEnded,
     Evaluated,
@@ -18,11 +23,9 @@ from workbench.core.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.experiment_loading import load_experiment
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.run_context import RunControl
-from workbench.core.run_store import open_run
-from workbench.core.runner import run_experiment
+from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_store import open_run
+from workbench.core.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 
@@ -34,12 +37,6 @@ SMALL = (
     "model.layers[1].filters=4",
     "model.layers[3].filters=4",
 )
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
-    return tmp_path
 
 
 def _spec(preset: str, *changes: str) -> ExperimentSpec:
@@ -126,12 +123,40 @@ def test_resumed_run_ends_like_an_uninterrupted_one() -> None:
     assert _of(Evaluated, whole) == _of(Evaluated, resumed)
 
 
+def test_a_pause_is_no_step_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    told: list[float] = []
+
+    class Pausing:
+        def compiling(self, program: str) -> None: ...
+
+        def compiled(self, *facts: object) -> None: ...
+
+        def progressed(self, progress: Progress) -> None:
+            told.append(progress.host_step_ms)
+
+        def should_stop(self) -> bool:
+            nonlocal now
+            now += 1000.0
+            return False
+
+    monkeypatch.setattr(cpu, "time", SimpleNamespace(perf_counter=lambda: now))
+    reporter = cpu._Reporter(Pausing(), SimpleNamespace(ipu_step_us=1.0, compile_s=1.0))  # type: ignore[arg-type]
+    reporter.set_params({"steps": 3})
+    reporter.on_epoch_begin(0)
+    for batch in range(3):
+        now += 0.25
+        reporter.on_train_batch_end(batch, {"loss": 1.0})
+    assert told == pytest.approx([250.0, 250.0])
+
+
 def test_a_loss_that_is_no_number_fails_the_run_or_goes_on() -> None:
     wild = ("train.epochs=1", "train.learning_rate=1e30")
     failed = _run(_spec("mnist-cpu", *wild))[-1]
     assert isinstance(failed, RunEnded)
     assert failed.status is RunStatus.FAILED
     assert "train.learning_rate" in failed.message
+    assert re.search(r"at step \d+ of 4 in epoch 1", failed.message)
     went_on = _run(_spec("mnist-cpu", *wild, "train.on_nonfinite=continue"))[-1]
     assert isinstance(went_on, RunEnded)
     assert went_on.status is RunStatus.FINISHED
@@ -157,7 +182,7 @@ def test_a_backend_that_breaks_is_a_failed_run_with_its_log(
     def broken(spec: object, context: object) -> None:
         raise RuntimeError("out of luck\nsecond line")
 
-    monkeypatch.setattr("workbench.core.runner.backend_of", lambda api: broken)
+    monkeypatch.setattr("workbench.core.runs.runner.backend_of", lambda api: broken)
     events = _run(_spec("mnist-cpu"))
     ended, started = events[-1], events[0]
     assert isinstance(ended, RunEnded)

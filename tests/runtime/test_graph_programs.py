@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 
 from ipu_runtime import ipu_compiler, loops, optimizers, scopes
-from ipu_runtime.config import IPUConfig
+from ipu_runtime.config import IPUConfig, reset_ipu_configuration
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_runtime.ops import all_to_all_op, cross_replica_ops, rand_ops, replication_ops
-from ipu_runtime.ops.pipeline_op import OptimizerFunctionOutput, pipeline
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule
-from tests.runtime.estimator_models import batches, loss_of
+from ipu_runtime.pipelining.pipeline_op import OptimizerFunctionOutput, pipeline
+from tests.runtime.estimators.estimator_models import batches, loss_of
 
 pytestmark = pytest.mark.slow
 v1 = tf.compat.v1
@@ -87,6 +87,46 @@ def test_the_last_of_two_replicas_never_waits_for_a_value_the_other_took() -> No
 
     newest = _run(build, lambda _: queue.dequeue(), ipus=2)
     assert newest.tolist() == [2999, 2999]
+
+
+@pytest.mark.parametrize("made_eagerly", [False, True])
+def test_replicas_are_those_of_the_device_when_the_program_runs(
+    made_eagerly: bool,
+) -> None:
+    reset_ipu_configuration()
+    infeed = IPUInfeedQueue(_numbers()) if made_eagerly else None
+    queue = IPUOutfeedQueue()
+    with tf.Graph().as_default():
+        feed = infeed or IPUInfeedQueue(_numbers())
+
+        def body(x: Any) -> Any:
+            return queue.enqueue(cross_replica_ops.cross_replica_sum(x))
+
+        with scopes.ipu_scope("/device:IPU:0"):
+            program = ipu_compiler.compile(lambda: loops.repeat(3, body, [], feed))
+            total = ipu_compiler.compile(
+                lambda x: cross_replica_ops.cross_replica_sum(x), [tf.constant(4.0)]
+            )
+        results = queue.dequeue()
+        _configure(4)
+        with v1.Session() as session:
+            session.run(feed.initializer)
+            session.run(program)
+            assert session.run(results).tolist() == [[6] * 4, [22] * 4, [38] * 4]
+            assert session.run(total) == [16.0]
+
+
+def test_a_program_that_ran_is_not_silently_kept_for_other_replicas() -> None:
+    _configure(2)
+    with tf.Graph().as_default(), scopes.ipu_scope("/device:IPU:0"):
+        total = ipu_compiler.compile(
+            lambda x: cross_replica_ops.cross_replica_sum(x), [tf.constant(4.0)]
+        )
+        with v1.Session() as session:
+            assert session.run(total) == [8.0]
+            _configure(4)
+            with pytest.raises(RuntimeError, match="compiled for 2 replica"):
+                session.run(total)
 
 
 def test_loops_carry_values_and_check_them() -> None:
@@ -306,6 +346,32 @@ def test_functions_of_one_stage_work_on_the_same_values() -> None:
     doubled, tripled = _run(build, lambda _: queue.dequeue(), ipus=2)
     assert doubled.tolist() == [2, 4, 6]
     assert tripled.tolist() == [3, 6, 9]
+
+
+def test_a_learning_rate_may_come_out_of_a_stage() -> None:
+    queue = IPUOutfeedQueue()
+
+    def last(x: Any) -> Any:
+        weight = v1.get_variable("w", [], initializer=v1.zeros_initializer())
+        return weight + 0.0 * x, x + 1.0
+
+    def update(loss: Any, rate: Any) -> OptimizerFunctionOutput:
+        return OptimizerFunctionOutput(
+            v1.train.GradientDescentOptimizer(rate * 2.0), loss
+        )
+
+    def build(infeed: IPUInfeedQueue) -> Any:
+        return pipeline(
+            [lambda x: x, last],
+            4,
+            infeed_queue=infeed,
+            outfeed_queue=queue,
+            optimizer_function=update,
+        )
+
+    weight = _run(build, lambda _: v1.global_variables()[0], ipus=2)
+    # Four gradients of 1, at the rate that the last of the batches 0 to 3 asks for.
+    assert weight == -4 * (3 + 1) * 2
 
 
 def test_pipeline_reduction_methods_scale_the_update() -> None:

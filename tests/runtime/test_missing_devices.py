@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.device_state import current_state
+from ipu_runtime.system.device_state import current_state
 
 pytestmark = pytest.mark.slow
 

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from workbench.core.checkpoint import Checkpoint, save
-from workbench.core.events import EpochEnded, Event, RunEnded, RunStatus
-from workbench.core.experiment_loading import load_experiment
-from workbench.core.experiment_spec import ExperimentSpec
-from workbench.core.run_context import RunControl
-from workbench.core.run_store import list_runs, open_run
-from workbench.core.runner import run_experiment
+from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.runs.events import EpochEnded, Event, RunEnded, RunStatus
+from workbench.core.runs.run_checkpoint import Checkpoint, save
+from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_store import list_runs, open_run
+from workbench.core.runs.runner import run_experiment
 from workbench.headless.main import main
 
 pytestmark = pytest.mark.slow
 
 SMALL = ("data.train_samples=256", "data.test_samples=64", "train.epochs=2")
 PRESETS = {"cpu": "mnist-cpu", "ipu_strategy": "mnist-dense"}
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
-    return tmp_path
 
 
 def _spec(api: str, *changes: str) -> ExperimentSpec:
@@ -55,7 +49,9 @@ def test_a_loss_that_is_no_number(
     assert isinstance(events[-1], RunEnded)
     if choice == "fail":
         assert status is stored.status is RunStatus.FAILED
-        assert "the loss is nan in epoch 1; try a smaller" in stored.message
+        # An epoch this short may end before its first report.
+        told = r"the loss is nan (at step \d+ of \d+ )?in epoch 1; try a smaller"
+        assert re.match(told, stored.message)
         assert len(ended) <= 1
     else:
         assert status is stored.status is RunStatus.FINISHED

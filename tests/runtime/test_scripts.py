@@ -33,6 +33,7 @@ IMPORTS = """
 import os, sys
 os.environ["SET_BEFORE_IMPORT"] = "yes"
 assert "tensorflow" not in sys.modules, "nothing may be loaded before the script asks"
+import tensorflow.compat.v1 as older
 import tensorflow as tf
 from tensorflow import keras
 from tensorflow.python import ipu
@@ -47,6 +48,8 @@ import ipu_tensorflow_addons.keras.layers as ipu_layers
 import popdist, popdist.tensorflow
 from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
 from keras.optimizer_v2 import optimizer_v2
+from tensorflow.python.keras.datasets import mnist
+from tensorflow.python.keras.preprocessing.image import ImageDataGenerator
 import keras as plain_keras
 import ipu_runtime
 
@@ -56,8 +59,9 @@ assert keras_ipu is tf.keras.ipu is plain_keras.ipu is keras.ipu is ipu.keras
 assert ipu_layers.LSTM is LSTM and ipu_layers.Embedding is Embedding
 assert isinstance(plain_keras.optimizers.SGD(), optimizer_v2.OptimizerV2)
 assert ipu.utils.IPUConfig is config.IPUConfig
+assert mnist is keras.datasets.mnist
 assert keras.Input(shape=(80)).shape == (None, 80)
-assert tf.estimator.ModeKeys.TRAIN == tf.compat.v1.estimator.ModeKeys.TRAIN
+assert tf.estimator is tf.compat.v1.estimator is older.estimator
 assert popdist.getNumInstances() == 1
 assert gen_ipu_ops.ipu_event_trace().shape == (0,)
 for name in ("tensorflow.python.ipu.nothing", "keras.ipu.nothing"):
@@ -89,13 +93,14 @@ ipu_runtime.install()
 ipu_runtime.install()
 from tensorflow.python import ipu
 assert ipu.ops.pipelining_ops.PipelineSchedule.Grouped == 0
+assert ipu.nn_ops is ipu.ops.nn_ops
 assert ipu.distributed.popdist_strategy.PopDistStrategy
 assert tf.keras.ipu is keras.ipu is tf_keras.ipu is ipu.keras
 assert keras.ipu.extensions and keras.ipu.layers and keras.ipu.optimizers
 assert tf.estimator.ModeKeys.TRAIN == "train"
 assert keras.Input(shape=5).shape == tf_keras.Input(shape=5).shape == (None, 5)
 try:
-    ipu.embedding_ops
+    ipu.vertex_edsl
 except AttributeError as error:
     print(error)
 """
@@ -104,7 +109,42 @@ except AttributeError as error:
 def test_installing_completes_what_is_loaded_already(tmp_path: Path) -> None:
     result = run([sys.executable, script(tmp_path, NOTEBOOK)])
     assert result.returncode == 0, result.stderr
-    assert "'embedding_ops'; the emulator does not have it" in result.stdout
+    assert "'vertex_edsl'; the emulator does not have it" in result.stdout
+
+
+OLDER = """
+import tensorflow.compat.v1 as tf
+from tensorflow.python import ipu
+from tensorflow.python.framework import ops
+tf.disable_v2_behavior()
+
+def total(x):
+    return ipu.cross_replica_ops.cross_replica_sum(x)
+
+def total_there(x):
+    with tf.device("/device:IPU:0"):
+        return total(x)
+
+with tf.device("/device:IPU:0"):
+    around = ipu.ipu_compiler.compile(total, [tf.constant(4.0)])
+with ops.device("/device:IPU:0"):
+    private = ipu.ipu_compiler.compile(total, [tf.constant(5.0)])
+inside = ipu.ipu_compiler.compile(total_there, [tf.constant(6.0)])
+with tf.device("cpu"):
+    host = tf.constant(1.0)
+config = ipu.utils.create_ipu_config()
+ipu.utils.configure_ipu_system(ipu.utils.auto_select_ipus(config, 2))
+with tf.Session() as session:
+    print(*[float(x) for [x] in session.run([around, private, inside, [host]])])
+"""
+
+
+def test_scripts_of_the_older_api_place_compile_and_configure_in_their_order(
+    tmp_path: Path,
+) -> None:
+    result = run([sys.executable, "-m", "ipu_runtime", script(tmp_path, OLDER)])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "8.0 10.0 12.0 1.0\n"
 
 
 def test_a_failing_script_shows_its_own_frames_only(tmp_path: Path) -> None:
@@ -142,5 +182,34 @@ def test_scripts_import_their_neighbours(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("VALUE = 3\n", encoding="utf-8")
     text = "from neighbour import VALUE\nprint(VALUE, __file__)\n"
     file = script(tmp_path, text)
-    result = run([sys.executable, "-m", "workbench", "exec", file])
-    assert result.stdout == f"3 {file}\n"
+    given = os.path.relpath(file)
+    result = run([sys.executable, "-m", "workbench", "exec", given])
+    value, _, shown = result.stdout.strip().partition(" ")
+    assert value == "3"
+    assert os.path.isabs(shown)
+    assert os.path.samefile(shown, file)
+
+
+SPAWNING = """
+import multiprocessing
+import libpvti
+
+def in_grandchild(answers):
+    answers.put((__name__, libpvti.__name__))
+
+def in_child(answers):
+    multiprocessing.Process(target=in_grandchild, args=(answers,)).start()
+
+if __name__ == "__main__":
+    multiprocessing.set_start_method("spawn")
+    answers = multiprocessing.Queue()
+    multiprocessing.Process(target=in_child, args=(answers,)).start()
+    print(*answers.get(timeout=60))
+"""
+
+
+def test_processes_that_a_script_spawns_find_the_emulator(tmp_path: Path) -> None:
+    file = script(tmp_path, SPAWNING)
+    done = run([sys.executable, "-m", "ipu_runtime", file])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("__mp_main__ ")

@@ -7,15 +7,21 @@ from typing import Any
 
 import pytest
 
-from workbench.core.events import EpochEnded, Event, RunStatus
-from workbench.core.run_context import RunControl
-from workbench.core.run_store import list_runs, open_run
-from workbench.core.runner import run_experiment
-from workbench.core.sweep import ranked, run_sweep
-from workbench.core.sweep_grid import parse_grid
-from workbench.core.sweep_record import SweepDefinition, SweepRecord
-from workbench.core.tensorboard_export import write_event_files
-from workbench.core.validation import validate
+from workbench.core.experiment.validation import validate
+from workbench.core.export.tensorboard_export import write_event_files
+from workbench.core.runs.events import EpochEnded, Event, RunStatus
+from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_store import list_runs, open_run
+from workbench.core.runs.runner import run_experiment
+from workbench.core.sweeps.halving import Halving
+from workbench.core.sweeps.sweep import ranked, run_sweep
+from workbench.core.sweeps.sweep_grid import parse_grid
+from workbench.core.sweeps.sweep_point import PointResult
+from workbench.core.sweeps.sweep_record import (
+    SweepDefinition,
+    SweepRecord,
+    list_sweeps,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -37,11 +43,6 @@ TABLES: dict[str, Any] = {
         ]
     },
 }
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
 
 
 def test_every_trained_point_is_a_run_of_the_group() -> None:
@@ -90,6 +91,49 @@ def test_a_point_that_was_interrupted_is_continued_not_begun_anew() -> None:
     assert result.run_id == run.run_id
     assert run.status is RunStatus.FINISHED
     assert run.series().epochs["loss"].xs == (1.0, 2.0)
+
+
+def _halved(group: str, control: RunControl | None = None) -> list[PointResult]:
+    """Begin a sweep with a budget, or go on with it."""
+    axes, _ = parse_grid(["train.learning_rate=0.0,0.05,0.2,0.5"])
+    tables = TABLES | {"train": {**TABLES["train"], "epochs": 4}}
+    definition = SweepDefinition("tiny", tables, axes, True, Halving("loss", 11))
+    if group in list_sweeps():
+        record = SweepRecord.reopen(group)
+    else:
+        record = SweepRecord.create(definition, group)
+    results = []
+    for result in run_sweep(record, control or RunControl()):
+        results.append(result)
+        if control is not None:
+            control.stop.set()
+    record.close()
+    return results
+
+
+def test_worse_points_are_stopped_early_and_better_ones_go_on() -> None:
+    results = _halved("halved")
+
+    ended = {result.index: result.stopped_epoch for result in results}
+    runs = {result.index: open_run(result.run_id) for result in results}
+    curves = {index: run.series().epochs["loss"].ys for index, run in runs.items()}
+    # Of 11 epochs all points take 4, the better two 2, and the best 2.
+    assert sorted(ended.values()) == [0, 1, 1, 2]
+    assert sum(map(len, curves.values())) == 4 + 2 + 2
+    by_first = sorted(curves, key=lambda index: curves[index][0])
+    assert {index for index in ended if ended[index] != 1} == set(by_first[:2])
+    best = min(by_first[:2], key=lambda index: curves[index][1])
+    assert ended[best] == 0
+    assert runs[best].status is RunStatus.FINISHED
+    assert {runs[i].status for i in runs if i != best} == {RunStatus.STOPPED}
+
+    # One that is interrupted, and goes on, comes to the same end.
+    first = _halved("broken-off", RunControl())
+    then = _halved("broken-off")
+    again = {item.index: item for item in first + then}
+    assert len(first) < len(again) == len(first + then) == 4
+    assert {i: again[i].stopped_epoch for i in again} == ended
+    assert open_run(again[best].run_id).series().epochs["loss"].ys == curves[best]
 
 
 def test_event_files_hold_the_numbers_of_the_run(tmp_path: Path) -> None:

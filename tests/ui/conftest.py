@@ -5,27 +5,47 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
-from tests.ui.scripted_runs import ScriptedRunner, record_run
-from workbench.core.run_store import StoredRun, open_run
+from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
+from workbench.core.runs import run_record
+from workbench.core.runs.run_store import StoredRun, open_run
+from workbench.core.scripts.script_command import ScriptCommand
 from workbench.core.settings import load_settings
-from workbench.ui.app import AppOptions, WorkbenchApp
-from workbench.ui.run_board import Runner
+from workbench.ui.app import WorkbenchApp
+from workbench.ui.app_options import AppOptions
+from workbench.ui.controllers.run_board import Runner
 
 MakeApp = Callable[..., WorkbenchApp]
 Until = Callable[[Pilot[None], Callable[[], object]], Awaitable[None]]
+
+
+def send_at_once(app: WorkbenchApp, *keys: str) -> None:
+    """Let keys arrive as from a terminal that has buffered them."""
+    for key in keys:
+        app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
 async def run_to_the_end(pilot: Pilot[None], app: WorkbenchApp) -> None:
     """Start the experiment and wait until its end is on the screen."""
     await pilot.press("f5")
     await app.workers.wait_for_complete()
-    app.refresh_runs()
+    app.runs.refresh()
     await pilot.pause()
+
+
+class SteadyDatetime(datetime):
+    """A clock for records, whose ids and times are on the screen."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> SteadyDatetime:
+        """Return the same moment always."""
+        return cls(2023, 11, 14, 22, 13, 20, tzinfo=tz)
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +53,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Keep everything that the app writes in a directory of the test."""
     monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setattr(run_record, "datetime", SteadyDatetime)
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
     # Test workers name a size of their own, which would overrule a real terminal's.
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -53,6 +74,7 @@ def make_app() -> MakeApp:
         preset: str = "",
         theme: str = "",
         ascii_only: bool = False,
+        script: ScriptCommand | None = None,
     ) -> WorkbenchApp:
         ticks = itertools.count(1_700_000_000)
         options = AppOptions(
@@ -62,6 +84,7 @@ def make_app() -> MakeApp:
             runner=runner or ScriptedRunner(),
             clock=lambda: float(next(ticks)),
             settings=load_settings(),
+            script=script,
         )
         return WorkbenchApp(options)
 

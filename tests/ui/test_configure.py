@@ -7,10 +7,10 @@ from textual.pilot import Pilot
 
 from tests.ui.conftest import MakeApp
 from tests.ui.screen_text import screen_text
-from workbench.core.overrides import apply_overrides
-from workbench.core.planning import plan_experiment
-from workbench.core.preset_store import load_preset
-from workbench.core.validation import validate
+from workbench.core.experiment.overrides import apply_overrides
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.validation import validate
+from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets.field_form import FieldForm
 
@@ -43,13 +43,14 @@ async def test_wrong_value_stands_with_its_reason_and_switches_run_off(
         spec, _ = validate(tables)
         assert spec is not None
         problems = plan_experiment(spec).problems
-        assert app.draft.problem_at("execution.gradient_accumulation") in problems
+        draft = app.experiment.draft
+        assert draft.problem_at("execution.gradient_accumulation") in problems
         words = problems[0].problem.split(",")[0]
         assert words in " ".join(screen_text(app).split())
         assert "last valid figures" in screen_text(app)
         await pilot.press("f5")
         await pilot.pause()
-        assert not app.board.runs
+        assert not app.runs.board.runs
         assert "cannot run" in screen_text(app)
 
 
@@ -58,24 +59,25 @@ async def test_suggestion_of_a_message_is_one_key_away(make_app: MakeApp) -> Non
     async with app.run_test(size=(120, 40)) as pilot:
         await open_field(pilot, app, "execution.gradient_accumulation")
         await type_value(pilot, "6")
-        problem = app.draft.problem_at("execution.gradient_accumulation")
+        draft = app.experiment.draft
+        problem = draft.problem_at("execution.gradient_accumulation")
         assert problem is not None
         await pilot.press("f")
         await pilot.pause()
-        assert app.draft.value("execution.gradient_accumulation") == problem.suggestion
-        assert app.draft.why_not_run == ""
+        assert draft.value("execution.gradient_accumulation") == problem.suggestion
+        assert draft.why_not_run == ""
 
 
 async def test_right_value_changes_the_plan_at_once(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await open_field(pilot, app, "data.batch_size")
-        before = app.draft.plan
+        before = app.experiment.draft.plan
         await type_value(pilot, "32")
-        after = app.draft.plan
+        after = app.experiment.draft.plan
         assert before is not None
         assert after is not None
-        assert app.draft.value("data.batch_size") == 32
+        assert app.experiment.draft.value("data.batch_size") == 32
         assert after.samples_per_second != before.samples_per_second
         text = screen_text(app)
         assert "•1 changed" in text
@@ -88,7 +90,7 @@ async def test_escape_leaves_a_field_as_it_was(make_app: MakeApp) -> None:
         await open_field(pilot, app, "data.batch_size")
         await pilot.press("enter", "1", "2", "escape")
         await pilot.pause()
-        assert app.draft.value("data.batch_size") == 64
+        assert app.experiment.draft.value("data.batch_size") == 64
         assert app.query_one(FieldForm).has_focus
 
 
@@ -113,7 +115,7 @@ async def test_space_takes_the_next_choice(
         await open_field(pilot, app, path)
         await pilot.press("space")
         await pilot.pause()
-        assert app.draft.value(path) == expected
+        assert app.experiment.draft.value(path) == expected
 
 
 async def test_enter_offers_the_choices_of_a_field(make_app: MakeApp) -> None:
@@ -125,7 +127,7 @@ async def test_enter_offers_the_choices_of_a_field(make_app: MakeApp) -> None:
         assert "rmsprop" in screen_text(app)
         await pilot.press("end", "enter")
         await pilot.pause()
-        assert app.draft.value("train.optimizer") == "adam"
+        assert app.experiment.draft.value("train.optimizer") == "adam"
 
 
 async def test_restore_undo_and_redo(make_app: MakeApp) -> None:
@@ -134,15 +136,15 @@ async def test_restore_undo_and_redo(make_app: MakeApp) -> None:
         await open_field(pilot, app, "data.batch_size")
         await type_value(pilot, "32")
         await pilot.press("backspace")
-        assert app.draft.value("data.batch_size") == 64
+        assert app.experiment.draft.value("data.batch_size") == 64
         await pilot.press("u")
-        assert app.draft.value("data.batch_size") == 32
+        assert app.experiment.draft.value("data.batch_size") == 32
         await pilot.press("u")
-        assert app.draft.changed() == []
+        assert app.experiment.draft.changed() == []
         await pilot.press("U")
-        assert app.draft.value("data.batch_size") == 32
+        assert app.experiment.draft.value("data.batch_size") == 32
         await pilot.press("R")
-        assert app.draft.changed() == []
+        assert app.experiment.draft.changed() == []
 
 
 async def test_only_changed_fields_and_filter(make_app: MakeApp) -> None:
@@ -170,10 +172,10 @@ async def test_changes_of_one_preset_survive_a_look_at_another(
         await open_field(pilot, app, "data.batch_size")
         await type_value(pilot, "32")
         await pilot.press("1", "down")
-        assert app.draft.changed() == []
+        assert app.experiment.draft.changed() == []
         await pilot.press("up")
         await pilot.pause()
-        assert app.draft.value("data.batch_size") == 32
+        assert app.experiment.draft.value("data.batch_size") == 32
         assert "•›mnist-ipu-pipelined" in screen_text(app)  # noqa: RUF001
 
 
@@ -187,7 +189,7 @@ async def test_saved_preset_appears_in_the_list(make_app: MakeApp) -> None:
         await pilot.press("home", "shift+end", *"my-own", "enter")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert "my-own" in [preset.name for preset in app.presets]
+        assert "my-own" in [preset.name for preset in app.experiment.presets]
     saved = load_preset("my-own")
     assert saved.tables["data"]["batch_size"] == 32
 

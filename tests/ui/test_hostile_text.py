@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.ui.conftest import MakeApp, Until
+from tests.ui.runs.scripted_runs import ScriptedRunner, record_run, training_events
 from tests.ui.screen_text import screen_text
-from tests.ui.scripted_runs import ScriptedRunner, record_run, training_events
-from workbench.core.events import Compiling
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.toml_text import to_toml
 from workbench.core.locations import user_presets_directory
-from workbench.core.preset_store import load_preset
-from workbench.core.toml_text import to_toml
+from workbench.core.runs.events import Compiling
 
 MARKUP = "[b]x[/b] [@click=app.quit]y[/] [/] [$nothing"
 COMMANDS = "\x1b[31mred\x1b]0;t\x07\x9b2J"
@@ -43,13 +43,13 @@ async def test_titles_layers_and_messages_are_only_text(
     app = make_app(ScriptedRunner(events), preset="aaa")
     seen = []
     async with app.run_test(size=(150, 50)) as pilot:
-        await until(pilot, lambda: app.records)
+        await until(pilot, lambda: app.runs.known.records)
         for key in ("1", "2", "3", "4", "5", "6", "7"):
             await pilot.press(key)
             await pilot.pause()
             seen.append(screen_text(app))
         app.say(text, bad=True)
-        app.viewed = run_id
+        app.runs.known.chosen = run_id
         await pilot.press("4")
         await pilot.pause()
         seen.append(screen_text(app))

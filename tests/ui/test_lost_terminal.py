@@ -13,9 +13,9 @@ import pexpect
 import pytest
 
 from tests.ui.conftest import MakeApp, Until
-from tests.ui.scripted_runs import ScriptedRunner
-from workbench.core.overrides import apply_overrides
-from workbench.core.preset_store import load_preset, save_preset
+from tests.ui.runs.scripted_runs import ScriptedRunner
+from workbench.core.experiment.overrides import apply_overrides
+from workbench.core.experiment.preset_store import load_preset, save_preset
 
 pytestmark = pytest.mark.slow
 
@@ -71,11 +71,11 @@ async def test_a_storm_of_sizes_while_a_run_is_live(
     app = make_app(ScriptedRunner(hold_after=12), preset="mnist-ipu-pipelined")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        await until(pilot, lambda: app.board.active)
+        await until(pilot, lambda: app.runs.board.active)
         for key in ("4", "3"):
             await pilot.press(key)
             for size in ((1, 1), (200, 3), (3, 200), (80, 24), (79, 23), (250, 80)):
                 await pilot.resize_terminal(*size)
         await pilot.resize_terminal(120, 40)
-        app.leave()
-        await until(pilot, lambda: app.board.runs[0].ended.is_set())
+        app.runs.leave()
+        await until(pilot, lambda: app.runs.board.runs[0].ended.is_set())

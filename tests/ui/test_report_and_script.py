@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 from tests.ui.conftest import MakeApp, Until
+from tests.ui.runs.scripted_runs import record_run
 from tests.ui.screen_text import screen_text
-from tests.ui.scripted_runs import record_run
 from workbench.core.script_export import export_script
 
 
@@ -17,7 +17,7 @@ async def test_report_puts_the_plan_beside_what_was_measured(
     record_run("mnist-ipu-pipelined")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.records)
+        await until(pilot, lambda: app.runs.known.records)
         await pilot.press("6")
         await pilot.pause()
         text = screen_text(app)
@@ -35,6 +35,10 @@ async def test_tiles_of_the_next_ipu(make_app: MakeApp) -> None:
         await pilot.press("right")
         await pilot.pause()
         assert "tiles of IPU 1" in screen_text(app)
+        await pilot.resize_terminal(80, 24)
+        await pilot.press("right")
+        await pilot.pause()
+        assert "tiles of IPU 0" in screen_text(app)
 
 
 async def test_script_is_shown_copied_and_saved(
@@ -47,8 +51,8 @@ async def test_script_is_shown_copied_and_saved(
         assert "from tensorflow.python import ipu" in screen_text(app)
         await pilot.press("c")
         await pilot.pause()
-        assert app.draft.spec is not None
-        assert app.clipboard == export_script(app.draft.spec)
+        assert app.experiment.draft.spec is not None
+        assert app.clipboard == export_script(app.experiment.draft.spec)
         await pilot.press("e")
         await pilot.pause()
         await pilot.press("enter")
@@ -59,7 +63,7 @@ async def test_script_is_shown_copied_and_saved(
 
 async def test_wrong_experiment_has_no_script_but_a_reason(make_app: MakeApp) -> None:
     app = make_app()
-    app.draft.set_text("data.batch_size", "0")
+    app.experiment.draft.set_text("data.batch_size", "0")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("7")
         await pilot.pause()

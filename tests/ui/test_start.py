@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.ui.conftest import MakeApp, Until
+from tests.ui.runs.scripted_runs import record_run
 from tests.ui.screen_text import screen_text
-from tests.ui.scripted_runs import record_run
-from workbench.core.events import RunStatus
-from workbench.core.preset_store import list_presets
+from workbench.core.experiment.preset_store import list_presets
+from workbench.core.runs.events import RunStatus
+from workbench.ui.screens.open_model import OpenModel
 from workbench.ui.widgets.sidebar import Sidebar
 
 
@@ -43,10 +48,10 @@ async def test_arrow_picks_another_preset(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
-        assert app.current_preset == "mnist-dense"
+        assert app.experiment.current_preset == "mnist-dense"
         await pilot.press("enter")
         await pilot.pause()
-        assert app.area_name == "configure"
+        assert app.main.area.name == "configure"
 
 
 async def test_filter_narrows_both_lists_and_escape_clears_it(
@@ -69,8 +74,41 @@ async def test_recorded_runs_are_listed_with_status_in_words(
     record_run("mnist-ipu-pipelined", status=RunStatus.STOPPED)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.records)
+        await until(pilot, lambda: app.runs.known.records)
         await pilot.pause()
         text = screen_text(app)
     assert "stopped" in text
     assert "■" in text
+
+
+async def test_a_model_is_opened_by_a_few_letters(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "ctrl+o opens a model, o a script" in screen_text(app)
+        answers: list[str | None] = []
+        app.push_screen(OpenModel(), answers.append)
+        await pilot.pause()
+        await pilot.press(*"net mobile")
+        assert "NASNetMobile" in screen_text(app)
+        await pilot.press("enter")
+        assert answers == ["keras:MobileNet"]
+
+
+async def test_a_picked_file_waits_for_the_function_in_it(
+    make_app: MakeApp, until: Until, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("folder/old.h5", "net.py", "notes.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path / "folder")
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        answers: list[str | None] = []
+        app.push_screen(OpenModel(), answers.append)
+        await pilot.pause()
+        await pilot.press("tab", "tab", "backspace")
+        await until(pilot, lambda: "net.py" in screen_text(app))
+        assert "notes.txt" not in screen_text(app)
+        await pilot.press("end", "enter", *"build", "enter")
+        assert answers == ["../net.py:build"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from workbench.core.overrides import apply_overrides
-from workbench.core.preset_store import load_preset, save_preset
+from workbench.core.experiment.overrides import apply_overrides
+from workbench.core.experiment.preset_store import load_preset, save_preset
 
 pytestmark = pytest.mark.slow
 
@@ -71,3 +71,42 @@ def test_start_run_quit_leaves_a_clean_terminal_without_native_output(
     assert "cuda" not in shown.lower()
     native = (home / "app.log").read_text(encoding="utf-8")
     assert "cpu_feature_guard" in native
+
+
+def test_exec_watch_runs_the_script_in_the_app(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("import sys; print('got', sys.argv[1:])")
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "workbench", "exec", "--watch", "one.py", "--epochs", "2"],
+        env={**os.environ, "TERM": "xterm-256color"},
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=60,
+    )
+    seen = io.StringIO()
+    child.logfile_read = seen
+    child.expect("finished without a program on the IPU")
+    child.send("q")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert "got ['--epochs', '2']" in _ESCAPE.sub("", seen.getvalue())
+
+
+def test_a_dumb_terminal_is_drawn_in_ascii() -> None:
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "workbench"],
+        env={**os.environ, "TERM": "dumb"},
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=60,
+    )
+    # It draws on and on and never comes to this if it is not sure of its size.
+    child.expect("samples/s")
+    shown = _ESCAPE.sub("", str(child.before))
+    child.send("q")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert "+- Presets" in shown
+    assert shown.isascii()

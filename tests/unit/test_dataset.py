@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.core.dataset import PreparedData, load_prepared
-from workbench.core.dataset_facts import DatasetError, dataset_facts
-from workbench.core.experiment_loading import load_experiment
+from workbench.core.data.dataset import PreparedData, load_prepared
+from workbench.core.data.dataset_facts import DatasetError, dataset_facts
+from workbench.core.experiment.experiment_loading import load_experiment
 
 
 def _load(preset: str, *changes: str) -> PreparedData:
@@ -44,6 +44,15 @@ def test_pixels_become_numbers_from_zero_to_one_and_labels_one_hot() -> None:
     assert data.train.x.max() == 1.0
     assert data.train.y.shape == (64, 10)
     assert (data.train.y.sum(axis=1) == 1).all()
+
+
+def test_an_input_of_bytes_gets_pixels_as_they_are() -> None:
+    counts = ("data.train_samples=64", "data.test_samples=64")
+    scaled = _load("mnist-ipu", *counts).train.x
+    pixels = _load("mnist-ipu", *counts, "model.layers[0].dtype=uint8").train.x
+    assert pixels.dtype == np.uint8
+    assert pixels.max() == 255
+    assert np.array_equal(pixels.astype(np.float32) / np.float32(255), scaled)
 
 
 def test_samples_take_the_shape_of_the_models_input() -> None:
@@ -119,3 +128,21 @@ def test_labels_beyond_the_models_outputs(tmp_path: Path) -> None:
     assert loaded.spec is not None
     with pytest.raises(DatasetError, match="labels go from 0 to 69"):
         load_prepared(loaded.spec)
+
+
+def test_real_labels_are_met_as_they_are(tmp_path: Path) -> None:
+    wanted = np.linspace(0, 1, 700, dtype=np.float64).reshape(70, 10)
+    path = _file(tmp_path / "own.npz", y_train=wanted, y_test=wanted[:64])
+    changes = (f"data.dataset={path}", "train.loss=mse")
+    data = _load("mnist-ipu", *changes)
+    assert data.train.y.dtype == np.float32
+    assert (data.train.y == wanted[:64].astype(np.float32)).all()
+
+
+def test_real_labels_have_no_classes(tmp_path: Path) -> None:
+    path = _file(tmp_path / "own.npz", y_train=np.zeros(70), y_test=np.zeros(64))
+    loaded = load_experiment("mnist-ipu", [f"data.dataset={path}"])
+    assert loaded.spec is None
+    assert [item.where for item in loaded.problems] == ["train.loss"]
+    loaded = load_experiment("mnist-ipu", [f"data.dataset={path}", "train.loss=mse"])
+    assert "labels are single numbers" in str(loaded.problems[0])

@@ -15,32 +15,26 @@ import numpy as np
 import pytest
 
 import ipu_runtime.plan.hardware as hardware
-from ipu_runtime.plain_text import is_plain, plain_line, plain_text
+from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 from ipu_runtime.plan.planner import make_plan
-from ipu_runtime.plan.toml_reading import TomlError, read_toml
+from ipu_runtime.reports.plain_text import is_plain, plain_line, plain_text
 from ipu_runtime.reports.program_page import program_page
 from ipu_runtime.reports.quantities import duration
-from workbench.core.checkpoint import load
-from workbench.core.dataset import load_prepared
-from workbench.core.dataset_facts import DatasetError, dataset_facts
-from workbench.core.event_json import event_from_json, to_line
-from workbench.core.experiment_loading import load_experiment
-from workbench.core.planning import plan_experiment, plan_request
-from workbench.core.preset_store import PresetError, load_preset
-from workbench.core.record_files import RecordError, read_lines
+from workbench.core.data.dataset import load_prepared
+from workbench.core.data.dataset_facts import DatasetError, dataset_facts
+from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.core.experiment.preset_store import PresetError, load_preset
+from workbench.core.experiment.validation import validate
+from workbench.core.planning.experiment_plan import plan_experiment, plan_request
 from workbench.core.report_html import report_page
-from workbench.core.run_record import RunRecord
-from workbench.core.run_store import open_run
+from workbench.core.runs.event_json import event_from_json, to_line
+from workbench.core.runs.record_files import RecordError, read_lines
+from workbench.core.runs.run_checkpoint import load
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.run_store import open_run
 from workbench.core.script_export import ScriptError, export_script
-from workbench.core.sweep_grid import Axis
-from workbench.core.sweep_record import SweepDefinition, SweepRecord
-from workbench.core.validation import validate
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path))
-    return tmp_path
+from workbench.core.sweeps.sweep_grid import Axis
+from workbench.core.sweeps.sweep_record import SweepDefinition, SweepRecord
 
 
 def _tables() -> dict[str, Any]:
@@ -63,12 +57,12 @@ def test_control_characters_become_visible_signs() -> None:
         ("a =", "Invalid value"),
     ],
 )
-def test_toml_that_python_chokes_on(text: str, reason: str, home: Path) -> None:
+def test_toml_that_python_chokes_on(text: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(TomlError, match=reason):
         read_toml(text)
-    (home / "x.toml").write_text(text)
+    (tmp_path / "x.toml").write_text(text)
     with pytest.raises(PresetError, match="is not valid TOML"):
-        load_preset(str(home / "x.toml"))
+        load_preset(str(tmp_path / "x.toml"))
 
 
 def test_the_home_of_nobody() -> None:
@@ -119,10 +113,10 @@ def test_json_lines_have_no_control_character_at_all() -> None:
     assert to_line({"a": "\x7f\x1b"}) == '{"a":"\\u007f\\u001b"}\n'
 
 
-def test_lines_that_nest_too_deeply_are_left_out(home: Path) -> None:
-    path = home / "lines.jsonl"
+def test_lines_that_nest_too_deeply_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
     path.write_text("[" * 100_000 + '\n{"a": 1}\n')
-    assert read_lines(path) == [{"a": 1}]
+    assert list(read_lines(path)) == [{"a": 1}]
 
 
 @pytest.mark.parametrize("value", ["1", None, True, [1], {}])
@@ -190,8 +184,8 @@ def test_points_of_another_sweep_count_as_not_done() -> None:
         ("[constants.pair_gb_s]\nvalue = 0", "pair_gb_s.value: must be a number"),
     ],
 )
-def test_hardware_that_cannot_be(text: str, reason: str, home: Path) -> None:
-    path = home / "hardware.toml"
+def test_hardware_that_cannot_be(text: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "hardware.toml"
     path.write_text(text)
     with pytest.raises(hardware.HardwareFileError, match=reason):
         hardware.load_table(str(path))
@@ -219,9 +213,9 @@ def _data_file(path: Path, **changes: Any) -> str:
     ],
 )
 def test_data_that_cannot_be_trained_with(
-    changes: dict[str, Any], reason: str, home: Path
+    changes: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
-    name = _data_file(home / "own.npz", **changes)
+    name = _data_file(tmp_path / "own.npz", **changes)
     spec = load_experiment("mnist-dense", [f"data.dataset={name}"]).spec
     assert spec is not None
     with pytest.raises(DatasetError, match=reason):
@@ -229,24 +223,27 @@ def test_data_that_cannot_be_trained_with(
 
 
 def test_data_that_would_fill_the_memory_are_refused_unread(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = _data_file(home / "own.npz")
-    monkeypatch.setattr("workbench.core.dataset_facts.memory_bytes", lambda: 100_000)
+    name = _data_file(tmp_path / "own.npz")
+    monkeypatch.setattr(
+        "workbench.core.data.dataset_facts.memory_bytes", lambda: 100_000
+    )
     with pytest.raises(DatasetError, match="more than this machine's memory"):
         dataset_facts(name)
 
 
-def test_data_that_are_no_file_are_not_waited_for(home: Path) -> None:
-    os.mkfifo(home / "pipe.npz")
-    for name in (str(home / "pipe.npz"), str(home), "/dev/zero"):
+def test_data_that_are_no_file_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npz")
+    os.mkfifo(tmp_path / "pipe.csv")
+    for name in (*map(str, tmp_path.iterdir()), "/dev/zero"):
         with pytest.raises(DatasetError, match="is not a file"):
             dataset_facts(name)
 
 
-def test_a_checkpoint_of_a_negative_epoch_is_refused(home: Path) -> None:
+def test_a_checkpoint_of_a_negative_epoch_is_refused(tmp_path: Path) -> None:
     about = {"epoch": -1, "weights": 0, "optimizer": 0, "extra": {}, "metrics": []}
-    path = home / "epoch-000001.npz"
+    path = tmp_path / "epoch-000001.npz"
     np.savez(path, about=np.frombuffer(json.dumps(about).encode(), np.uint8))
     with pytest.raises(RecordError, match="epoch -1"):
         load(path)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ipu_runtime.plan.schedule import ScheduleKind
-from workbench.core.planning import plan_experiment
-from workbench.core.preset_store import load_preset
-from workbench.core.schedule_comparison import ScheduleRow, compare_schedules
-from workbench.core.validation import validate
+from ipu_runtime.plan.schedule.schedule import ScheduleKind
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.validation import validate
+from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.schedule_comparison import ScheduleRow, compare_schedules
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +41,17 @@ def test_experiment_without_pipeline_has_nothing_to_compare() -> None:
     spec, _ = validate(load_preset("mnist-ipu").tables)
     assert spec is not None
     assert compare_schedules(spec, plan_experiment(spec)) == []
+
+
+def test_long_runs_of_schedules_that_the_ipu_lacks_are_not_timed() -> None:
+    tables = load_preset("mnist-ipu-pipelined").tables
+    tables = {
+        **tables,
+        "execution": {**tables["execution"], "gradient_accumulation": 100_000},
+        "data": {**tables["data"], "dataset": "synthetic", "train_samples": 6_400_000},
+    }
+    spec, problems = validate(tables)
+    assert spec is not None, problems
+    for row in compare_schedules(spec, plan_experiment(spec)):
+        assert (row.timeline is not None) == row.kind.on_ipu
+        assert ("50,000" in row.reason) != row.kind.on_ipu

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.sweep import ranked
-from workbench.core.sweep_grid import Axis, count_points, parse_grid, points
-from workbench.core.sweep_point import PointResult
+from workbench.core.sweeps.sweep import ranked
+from workbench.core.sweeps.sweep_grid import Axis, count_points, parse_grid, points
+from workbench.core.sweeps.sweep_point import PointResult
 
 
 def test_every_combination_is_a_point_and_the_last_axis_is_fastest() -> None:
@@ -64,3 +64,8 @@ def test_ranking_knows_which_way_is_better_and_leaves_out_bad_points() -> None:
     assert [r.index for r in ranked(results, "samples_per_second")] == [1, 0, 3]
     assert [r.index for r in ranked(results, "ipu_step_us")] == [3, 0, 1]
     assert ranked(results, "loss_last") == []
+
+
+def test_a_range_of_thousands_of_digits_is_one_value_that_no_field_takes() -> None:
+    axes, problems = parse_grid([f"train.epochs=1..{'9' * 5000}"])
+    assert problems or len(axes[0].values) == 1

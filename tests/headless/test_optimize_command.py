@@ -1,0 +1,127 @@
+"""`optimize` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from workbench.headless.main import main
+
+
+def _no_app(*, theme: str | None, ascii_only: bool) -> int:
+    raise AssertionError("a command opens no app")
+
+
+def _optimize(*arguments: str) -> int:
+    return main(("optimize", *arguments), {}, _no_app)
+
+
+def test_what_is_applied_plans_as_promised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "best.toml"
+    batch = ("--keep-global-batch", "256")
+    assert _optimize(
+        "mnist-ipu", *batch, "--json", "--apply", "1", "--output", str(path)
+    ) == (0)
+    answer = json.loads(capsys.readouterr().out)
+    best = answer["best"][0]
+    assert answer["event"] == "optimize"
+    assert answer["modelled"] is True
+    assert best["global_batch"] == 256
+    assert main(("plan", str(path), "--json"), {}, _no_app) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["samples_per_second"] == best["samples_per_second"]
+    assert plan["replicas"] == best["replicas"]
+    changes = [text for change in best["changes"] for text in ("--set", change)]
+    assert main(("plan", "mnist-ipu", *changes, "--json"), {}, _no_app) == 0
+    changed = json.loads(capsys.readouterr().out)
+    assert changed["samples_per_second"] == best["samples_per_second"]
+
+
+def test_the_text_says_how_sure_it_is_and_what_settings_are_worth(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fixed = ("--fix", "data.batch_size=64", "--fix", "ipu.io_tiles.num_io_tiles")
+    assert _optimize("mnist-ipu", "--ipus", "2", *fixed) == 0
+    text = capsys.readouterr().out
+    assert "Proven: no other setting that was searched is better" in text
+    assert "IPUs 1 " in text
+    table = text.partition("(memory:")[0]
+    assert max(map(len, table.splitlines())) <= 80
+    assert "micro-batch" not in text.partition("What another")[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (("--ipus", "3"), "--ipus: 3 IPUs are no device; a power of two"),
+        (("--fix", "train.epochs"), "--fix: train.epochs is not searched"),
+        (("--system", "Pod7"), "execution.system"),
+        (("--keep-global-batch", "-1"), "--keep-global-batch: -1"),
+        (("--ipus", "1", "--apply", "99"), "--apply: there is no row 99"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: tuple[str, ...], answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _optimize("mnist-dense", *arguments) == 2
+    assert answer in capsys.readouterr().err
+
+
+def test_a_batch_that_nothing_can_be_cut_into_fits_nowhere(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fixed = ("--fix", "data.batch_size=64", "--keep-global-batch", "63")
+    assert _optimize("mnist-ipu", *fixed) == 3
+    assert "Nothing fits" in capsys.readouterr().out
+
+
+def test_rows_within_the_band_of_the_first_are_undecided(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ("mnist-ipu", "--ipus", "4", "--fix", "pipeline.stages=[]")
+    assert _optimize(*arguments, "--json") == 0
+    best = json.loads(capsys.readouterr().out)["best"]
+    changes = [text for change in best[0]["changes"] for text in ("--set", change)]
+    assert main(("plan", "mnist-ipu", *changes, "--band", "--json"), {}, _no_app) == 0
+    band = json.loads(capsys.readouterr().out)["band"]["samples_per_second"]
+    # The goal is time per sample, whose band is not quite that of its inverse.
+    sure = [row for row in best if row["samples_per_second"] < 0.98 * band["low"]]
+    open_ = [row for row in best[1:] if row["samples_per_second"] > 1.02 * band["low"]]
+    assert sure
+    assert open_
+    assert not any(row["undecided"] for row in [best[0], *sure])
+    assert all(row["undecided"] for row in open_)
+    assert _optimize(*arguments) == 0
+    assert "\n  2?  " in capsys.readouterr().out
+
+
+def test_what_would_have_to_be_different_is_planned(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arguments = ("mnist-ipu", "--fix", "ipu.io_tiles.num_io_tiles=0", "--ipus", "2")
+    assert _optimize(*arguments, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    different = {row["what"]: row for row in answer["different"]}
+    assert "Bow-2000 instead of M2000" in different
+    assert len(different) == 5
+    path = tmp_path / "lab.toml"
+    path.write_text(
+        "[ipus.gc200]\nhost_gb_s = 11.0\nmachine_host_gb_s = 22.0\nremote_gb_s = 40.0\n"
+    )
+    monkeypatch.setenv("IPU_WORKBENCH_HARDWARE", str(path))
+    best = answer["best"][0]
+    changes = [text for change in best["changes"] for text in ("--set", change)]
+    plan = ("plan", "mnist-ipu", *changes, "--json")
+    assert main(plan, {}, _no_app) == 0
+    planned = json.loads(capsys.readouterr().out)
+    host = different["twice the host bandwidth"]
+    assert host["samples_per_second"] == planned["samples_per_second"]
+    gained = planned["samples_per_second"] / best["samples_per_second"] - 1
+    assert host["change"] == pytest.approx(gained)
+    assert gained > 0

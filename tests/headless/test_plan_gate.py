@@ -1,0 +1,91 @@
+"""`plan --fail-if` and `--compare`; and the gate that the shipped presets must pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from workbench.core.experiment.preset_store import list_presets
+from workbench.headless.main import main
+
+
+def _no_app(*, theme: str | None, ascii_only: bool) -> int:
+    raise AssertionError("a command opens no app")
+
+
+def _plan(*arguments: str) -> int:
+    return main(("plan", *arguments), {}, _no_app)
+
+
+@pytest.mark.parametrize("preset", [preset.name for preset in list_presets()])
+def test_shipped_presets_keep_their_gate(preset: str) -> None:
+    gate = ("--fail-if", "tile_memory > 95 %", "--fail-if", "samples_per_second < 500")
+    assert _plan(preset, *gate) == 0
+
+
+def test_a_broken_condition_is_said_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    gate = ("--fail-if", "memory > 5%", "--fail-if", "samples_per_second < 1,000")
+    assert _plan("mnist-ipu", *gate) == 4
+    assert capsys.readouterr().err == (
+        "memory is 12 % (modelled), which the gate refuses: memory > 5%\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ("ipu_step_us > 3.1 ms", 0),
+        ("ipu_step_us > 2.9 ms", 4),
+        ("ipu_step_us >= 2900", 4),
+        ("memory_bytes > 100 MiB", 4),
+        ("memory_bytes > 1 GiB", 0),
+        ("replicas >= 1", 4),
+    ],
+)
+def test_units_are_converted(condition: str, code: int) -> None:
+    assert _plan("mnist-ipu", "--fail-if", condition) == code
+
+
+def test_changes_are_those_against_another_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _plan("mnist-ipu", "--json")
+    written = tmp_path / "before.json"
+    written.write_text(capsys.readouterr().out)
+    worse = ("--set", "data.batch_size=16")
+    slower = ("--fail-if", "samples_per_second change < -5 %")
+    for other in ("mnist-ipu", str(written)):
+        assert _plan("mnist-ipu", *worse, "--compare", other, *slower) == 4
+        printed = capsys.readouterr()
+        assert "samples_per_second change is -" in printed.err
+        assert "this plan" in printed.out
+        assert _plan("mnist-ipu", "--compare", other, *slower) == 0
+        capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("condition", "answer"),
+    [
+        ("memory > 90", "'memory > 90': the unit of memory is one of: %"),
+        ("memori > 90 %", "did you mean memory?"),
+        ("memory", "is no condition"),
+        ("memory change > 1 %", "add --compare RUN|FILE"),
+    ],
+)
+def test_conditions_that_say_nothing_are_refused(
+    condition: str, answer: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _plan("mnist-ipu", "--fail-if", condition) == 2
+    assert answer in capsys.readouterr().err
+
+
+def test_a_file_without_a_plan_is_no_other_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "before.json"
+    written.write_text('{"event": "plan", "memory": []}')
+    assert _plan("mnist-ipu", "--compare", str(written)) == 2
+    assert "holds no plan with figures" in capsys.readouterr().err

@@ -1,0 +1,179 @@
+"""`serve`: only the user's own page drives the app, and apps end with their page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="children are read from /proc"),
+]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server in a process of its own."""
+
+    process: subprocess.Popen[str]
+    address: str
+    log: Path
+
+    @property
+    def origin(self) -> str:
+        return self.address.rsplit("/", 2)[0]
+
+    @property
+    def socket(self) -> str:
+        return self.address.replace("http:", "ws:") + "ws?width=80&height=24"
+
+    def apps(self) -> list[int]:
+        number = self.process.pid
+        return [
+            int(child)
+            for child in Path(f"/proc/{number}/task/{number}/children")
+            .read_text()
+            .split()
+        ]
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "workbench", "serve", "--port", str(port)],
+            stdout=file,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "IPU_WORKBENCH_HOME": str(tmp_path), "COLUMNS": "200"},
+        )
+    assert process.stderr is not None
+    found = re.search(r"http://\S+", process.stderr.readline())
+    assert found is not None
+    try:
+        yield Served(process, found[0], log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _status(url: str, **headers: str) -> int:
+    async with aiohttp.ClientSession() as session:
+        for _ in range(100):
+            try:
+                async with session.get(url, headers=headers) as response:
+                    return response.status
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.05)  # It is not listening yet.
+    raise AssertionError("the server never listened")
+
+
+async def test_only_the_own_page_is_answered(served: Served) -> None:
+    assert await _status(served.address) == 200
+    assert await _status(served.origin + "/") == 404
+    assert await _status(served.origin + "/guessed/") == 404
+    assert await _status(served.address, Host="evil.example") == 403
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
+        assert await _status(served.address, Origin=origin) == 403
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+                await session.ws_connect(served.socket, origin=origin)
+    assert served.apps() == []
+
+
+async def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed(
+    served: Served,
+) -> None:
+    await _status(served.address)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(served.address) as response,
+    ):
+        policy = response.headers["Content-Security-Policy"]
+        text = await response.text()
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "script-src 'self';" in policy
+    hosts = set(re.findall(r"https?://[^/\"]+", text))
+    assert hosts == {served.origin}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "{",
+        "[" * 200_000,
+        '["resize", {"width": "x", "height": 1}]',
+        '["resize", {"width": 1e999, "height": 1}]',
+        '["stdin", 1]',
+    ],
+    ids=lambda message: message[:40],
+)
+async def test_a_malformed_message_closes_the_connection(
+    served: Served, message: str
+) -> None:
+    await _status(served.address)
+    async with aiohttp.ClientSession() as session:
+        page = await session.ws_connect(served.socket, origin=served.origin)
+        await page.send_str(message)
+        kinds = [item.type async for item in page]
+    assert set(kinds) <= {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}
+    assert served.apps() == []
+    (line,) = served.log.read_text().splitlines()
+    assert "closed a connection: " in line
+
+
+async def _connected(served: Served, session: aiohttp.ClientSession) -> int:
+    """Open a page; return the process of its app once it has drawn."""
+    await _status(served.address)
+    huge = served.socket.replace("height=24", "height=999999999")
+    page = await session.ws_connect(huge, origin=served.origin)
+    await page.send_str('["resize", {"width": 999999999, "height": 999999999}]')
+    assert (await page.receive()).type is aiohttp.WSMsgType.BINARY
+    (app,) = served.apps()
+    return app
+
+
+async def _gone(process: int) -> bool:
+    for _ in range(200):
+        if not Path(f"/proc/{process}").exists():
+            return True
+        await asyncio.sleep(0.05)  # A process of somebody else cannot be waited for.
+    return False
+
+
+async def test_an_app_ends_with_its_page_and_never_grows_with_its_size(
+    served: Served,
+) -> None:
+    async with aiohttp.ClientSession() as session:
+        app = await _connected(served, session)
+        status = Path(f"/proc/{app}/status").read_text()
+        resident = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert resident is not None
+        assert int(resident[1]) < 400_000
+    assert await _gone(app)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
+)
+async def test_apps_end_with_the_server(served: Served, number: int) -> None:
+    async with aiohttp.ClientSession() as session:
+        app = await _connected(served, session)
+        served.process.send_signal(number)
+        assert await _gone(app)

@@ -1,0 +1,61 @@
+"""A sweep in several processes, and what may happen to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+_SWEEP = ("sweep", "mnist-dense", "--grid", "train.learning_rate=0.1,0.2")
+
+
+def _begun(home: Path, epochs: int) -> subprocess.Popen[str]:
+    """Start a sweep, and return once both points train."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "workbench", *_SWEEP, "--jobs", "2", "--json"),
+            *("--set", f"train.epochs={epochs}"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "IPU_WORKBENCH_HOME": str(home)},
+        start_new_session=True,
+    )
+    until = time.monotonic() + 120
+    while len(_training(home)) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)  # Records are files: nobody tells when they grow.
+    return process
+
+
+def _training(home: Path) -> list[Path]:
+    return [
+        file
+        for file in home.rglob("metrics.jsonl")
+        if '"progress"' in file.read_text(encoding="utf-8")
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_to_the_group_ends_it_in_time(tmp_path: Path, number: int) -> None:
+    process = _begun(tmp_path, epochs=1000)
+    told_at = time.monotonic()
+    os.killpg(process.pid, number)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - told_at < 8
+    statuses = {
+        json.loads(file.read_text(encoding="utf-8"))["status"]
+        for file in tmp_path.rglob("run.json")
+    }
+    assert statuses == {"stopped"}

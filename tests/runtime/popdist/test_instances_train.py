@@ -1,0 +1,88 @@
+"""Instances that train together come to the weights of one with all the replicas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.runtime.popdist import training_cases
+
+pytestmark = pytest.mark.slow
+
+TOLERANCE = 1e-6
+"""Of the largest weight: sums over replicas are in another order."""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train all cases with two instances of one and of two replicas."""
+    folder = tmp_path_factory.mktemp("trained")
+    ran = subprocess.run(
+        (
+            *(sys.executable, "-m", "ipu_runtime.popdist.poprun"),
+            *("--num-instances", "2", "--timeout", "240"),
+            *("python", "-m", training_cases.__name__, str(folder)),
+        ),
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+@pytest.mark.parametrize("local_replicas", [1, 2])
+def test_instances_train_as_replicas_do(
+    local_replicas: int, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in training_cases.PLACE:
+        monkeypatch.setenv(name, "0" if name.endswith("OFFSET") else "1")
+    cases = training_cases.CASES[local_replicas]
+    expected = training_cases.all_results(2 * local_replicas, cases)
+    first, second = (
+        dict(np.load(trained / f"{local_replicas}_{index}.npz")) for index in (0, 1)
+    )
+    assert first.keys() == second.keys() == expected.keys()
+    # Two summands have one order only.
+    tolerance = TOLERANCE if local_replicas > 1 else 0.0
+    for name, values in first.items():
+        np.testing.assert_array_equal(values, second[name], name)
+        if not name.startswith("loss"):
+            np.testing.assert_allclose(
+                values, expected[name], 0, tolerance * np.abs(values).max(), True, name
+            )
+
+
+def test_a_lost_instance_is_named(trained: Path) -> None:
+    message = (trained / "lost.txt").read_text()
+    assert "Instance 0 of 2 has lost the connection to another one" in message
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_values_go_between_hosts(index: int, trained: Path) -> None:
+    values = dict(np.load(trained / f"host_{index}.npz"))
+    assert values["sum"].tolist() == [3, 6]
+    assert values["mean"].tolist() == [1.5, 3]
+    assert values["gathered"].tolist() == [1, 2, 2, 4]
+    assert values["second"].tolist() == [2, 4]
+    assert values["truth"]
+
+
+def test_what_instances_cannot_do_together_is_refused(trained: Path) -> None:
+    told = (trained / "refused_1.txt").read_text().splitlines()
+    for line, says in zip(
+        told,
+        (
+            "iterations_per_loop > 1 (got 2) not supported with distribution",
+            "(got 3) must be divisible by num_workers * num_replicas (2 * 1)",
+            "The cluster has 3 workers, but this is one of 2",
+            "no IPUMultiWorkerStrategyV1.run with several instances in sessions",
+            "train_on_batch",
+            "automatic loss scaling",
+        ),
+        strict=True,
+    ):
+        assert says in line

@@ -1,0 +1,389 @@
+"""Models of the user's own: read once, planned, trained, exported, resumed."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from workbench.core.experiment.experiment_loading import (
+    load_experiment,
+    recorded_experiment,
+)
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.resolved_model import resolved
+from workbench.core.models.model_source import parse_source
+from workbench.core.models.source_building import outlined_model, trainable_model
+from workbench.core.planning.balancing import balance_experiment
+from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.runs.events import EpochEnded, Event, RunStatus
+from workbench.core.runs.model_builder import build_keras_model
+from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_store import open_run
+from workbench.core.runs.runner import run_experiment
+from workbench.core.script_export import export_script
+from workbench.headless.main import main
+
+pytestmark = pytest.mark.slow
+
+ONE_STEP = ("data.train_samples=8", "train.evaluate=false")
+PIPELINED = (
+    "pipeline.stages=0,0,0,1,1",
+    "ipu.auto_select_ipus=2",
+    "execution.gradient_accumulation=4",
+    "data.train_samples=32",
+    "data.test_samples=32",
+)
+FUNCTIONS = """
+import keras
+
+
+def build(input_shape=(8,), classes=3):
+    entry = keras.Input(input_shape)
+    hidden = keras.layers.Dense(16, activation="relu")(entry)
+    return keras.Model(entry, keras.layers.Dense(classes, activation="softmax")(hidden))
+
+
+class Net(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.hidden = keras.layers.Dense(4, activation="relu")
+        self.out = keras.layers.Dense(2, activation="softmax")
+
+    def call(self, x):
+        return self.out(self.hidden(x))
+
+
+def subclass():
+    return Net()
+
+
+def fails():
+    raise KeyError("the weights")
+
+
+def nothing():
+    return None
+"""
+
+
+@pytest.fixture
+def two_inputs(tmp_path: Path) -> Path:
+    """A saved model with two inputs and two outputs."""
+    first, second = keras.Input((8,), name="first"), keras.Input((4,), name="second")
+    both = keras.layers.Add(name="both")(
+        [
+            keras.layers.Dense(6, activation="relu", name="left")(first),
+            keras.layers.Dense(6, activation="relu", name="right")(second),
+        ]
+    )
+    model = keras.Model(
+        [first, second],
+        [
+            keras.layers.Dense(3, activation="softmax", name="kind")(both),
+            keras.layers.Dense(5, activation="softmax", name="place")(both),
+        ],
+    )
+    path = tmp_path / "two.keras"
+    model.save(path)
+    return path
+
+
+@pytest.fixture
+def functions(tmp_path: Path) -> str:
+    path = tmp_path / "net.py"
+    path.write_text(FUNCTIONS)
+    return str(path)
+
+
+def _spec(source: str | Path, *changes: str, trust: bool = False) -> ExperimentSpec:
+    loaded = load_experiment(str(source), changes, trust=trust)
+    assert loaded.spec is not None, loaded.problems
+    return loaded.spec
+
+
+def _losses(spec: ExperimentSpec) -> list[float]:
+    events: list[Event] = []
+    status = run_experiment(spec, RunControl(), events.append)
+    assert status is RunStatus.FINISHED, events[-1]
+    return [event.loss for event in events if isinstance(event, EpochEnded)]
+
+
+def _keras_loss(spec: ExperimentSpec, x: Any, y: Any) -> float:
+    """Return the loss of plain Keras on the samples of the first step."""
+    model = trainable_model(spec.model.model_source, 0, trust=False)
+    outputs = model(x)
+    return sum(
+        float(np.mean(keras.losses.sparse_categorical_crossentropy(labels, output)))
+        for labels, output in zip(y, outputs, strict=True)
+    )
+
+
+def test_a_saved_model_starts_with_its_weights(two_inputs: Path) -> None:
+    spec = _spec(two_inputs, *ONE_STEP)
+    random = np.random.default_rng([0, 0])
+    x = [random.random((8, 8), np.float32), random.random((8, 4), np.float32)]
+    y = [random.integers(0, 3, 8, np.int32), random.integers(0, 5, 8, np.int32)]
+    # One step of one batch: its loss is that of the saved weights.
+    assert _losses(spec) == [pytest.approx(_keras_loss(spec, x, y), rel=1e-5)]
+
+
+def test_the_plan_of_a_saved_model_has_its_layers(two_inputs: Path) -> None:
+    plan = plan_experiment(_spec(two_inputs))
+    saved = keras.models.load_model(two_inputs)
+    assert {layer.name for layer in plan.layers} == {
+        layer.name
+        for layer in saved.layers
+        if not isinstance(layer, keras.layers.InputLayer)
+    }
+    assert sum(layer.parameters for layer in plan.request.model.layers) == (
+        saved.count_params()
+    )
+
+
+def test_a_pipeline_has_the_losses_of_its_script(
+    two_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(two_inputs, *PIPELINED)
+    script = tmp_path / "script.py"
+    script.write_text(export_script(spec))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    found = runpy.run_path(str(script))["main"]()
+    assert found == pytest.approx(_losses(spec), rel=1e-5)
+
+
+def test_stages_are_set_by_layer_name(two_inputs: Path) -> None:
+    from ipu_runtime.ipu_strategy import IPUStrategy
+    from ipu_runtime.keras.pipeline_stage import PipelineStage
+
+    spec = _spec(two_inputs, *PIPELINED)
+    with IPUStrategy().scope():
+        model = build_keras_model(spec, PipelineStage)
+        assigned = {
+            item.layer.name: item.pipeline_stage
+            for item in model.get_pipeline_stage_assignment()
+        }
+    assert assigned == {"left": 0, "right": 0, "both": 0, "kind": 1, "place": 1}
+
+
+def test_an_application_is_read_once(home: Path) -> None:
+    arguments = ["plan", "keras:MobileNetV2", "--set", "model.input_shape=32,32,3"]
+    code = (
+        "import sys\n"
+        "from workbench.headless.main import main\n"
+        f"code = main({arguments!r}, {{}}, None)\n"
+        "print('keras' in sys.modules, 'tensorflow' in sys.modules, file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        for _ in range(2)
+    ]
+    assert outputs[0].stdout == outputs[1].stdout
+    assert "reading keras:MobileNetV2 with TensorFlow" in outputs[0].stderr
+    assert outputs[0].stderr.splitlines()[-1] == "True True"
+    assert outputs[1].stderr.splitlines() == ["False False"]
+
+
+def test_a_function_makes_the_model_that_is_asked_for(functions: str) -> None:
+    changes = ("model.input_shape=5", "model.classes=7", *ONE_STEP)
+    spec = _spec(f"{functions}:build", *changes)
+    assert spec.train.loss == "sparse_categorical_crossentropy"
+    plan = plan_experiment(spec)
+    assert plan.request.model.parameters == 5 * 16 + 16 + 16 * 7 + 7
+    assert len(_losses(spec)) == 1
+
+
+def test_a_function_makes_layers_of_the_type_that_is_asked_for(
+    functions: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(f"{functions}:build", "model.dtype=float16", *ONE_STEP)
+    plan = plan_experiment(spec)
+    assert plan.request.model.dtype == "float16"
+    assert {str(w.dtype) for w in build_keras_model(spec).weights} == {"float16"}
+    assert keras.config.dtype_policy().name == "float32"
+    script = tmp_path / "script.py"
+    script.write_text(export_script(spec))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    try:
+        found = runpy.run_path(str(script))["main"]()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    # Values of half precision have three digits.
+    assert found == pytest.approx(_losses(spec), rel=1e-3)
+
+
+def test_a_subclass_is_one_block(functions: str) -> None:
+    spec = _spec(f"{functions}:subclass", "model.input_shape=6", *ONE_STEP)
+    assert len(_losses(spec)) == 1
+    cut = ("model.input_shape=6", "pipeline.stages=0,1", "ipu.auto_select_ipus=2")
+    refused = load_experiment(f"{functions}:subclass", cut)
+    assert refused.spec is None
+    assert "one block without stages" in str(refused.problems[0])
+    balanced = balance_experiment(spec, 2)
+    assert "which is one block" in balanced.problem
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        ("subclass", "say the shape of a sample with model.input_shape"),
+        ("fails", "cannot be read: KeyError: 'the weights'"),
+        ("nothing", "returns a NoneType, not a Keras model"),
+        ("absent", "has no function absent"),
+    ],
+)
+def test_a_function_that_makes_no_model_is_named(
+    functions: str, function: str, words: str
+) -> None:
+    loaded = load_experiment(f"{functions}:{function}")
+    assert loaded.spec is None
+    (problem,) = loaded.problems
+    assert problem.where == "model.source"
+    assert words in str(problem)
+
+
+def test_an_imported_experiment_runs(
+    functions: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    preset = str(tmp_path / "mine.toml")
+    arguments = [f"{functions}:build", "--output", preset, "--batch-size", "4"]
+    assert main(["import", *arguments], {}, _no_app) == 0
+    assert "reading" in capsys.readouterr().err
+    once = ["--set", "data.train_samples=8", "--set", "train.evaluate=false"]
+    assert main(["run", preset, *once], {}, _no_app) == 2
+    assert "--trust" in capsys.readouterr().err
+    assert main(["run", preset, "--trust", *once], {}, _no_app) == 0
+
+
+def _no_app(*, theme: str | None, ascii_only: bool) -> int:
+    raise AssertionError("a command opens no app")
+
+
+def test_a_changed_source_is_not_resumed(functions: str) -> None:
+    spec = _spec(f"{functions}:build", *ONE_STEP)
+    events: list[Event] = []
+    run_experiment(spec, RunControl(), events.append)
+    tables = open_run("latest").tables
+    told: list[str] = []
+    assert recorded_experiment(tables, told.append)[0] == spec
+    Path(functions).write_text("raise SystemExit('it ran')")
+    again, (problem,) = recorded_experiment(tables, told.append)
+    assert again is None
+    assert "is not what it was" in problem.problem
+    assert told == []
+
+
+def test_huge_weights_are_refused_before_they_are_made(tmp_path: Path) -> None:
+    small = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+    path = tmp_path / "huge.json"
+    path.write_text(small.to_json().replace('"units": 3', '"units": 1000000000000'))
+    loaded = load_experiment(str(path))
+    assert loaded.spec is None
+    assert "9,000,000,000,000 weights" in str(loaded.problems[0])
+
+
+def test_a_lambda_runs_only_when_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "ran"
+    monkeypatch.setenv("MARK", str(mark))
+    entry = keras.Input((4,))
+    # Keras keeps the code of a lambda in the file.
+    layer = keras.layers.Lambda(
+        lambda x: (open(__import__("os").environ["MARK"], "a").close(), x * 2)[1]
+    )
+    model = keras.Model(entry, keras.layers.Dense(2)(layer(entry)))
+    path = tmp_path / "code.keras"
+    model.save(path)
+    mark.unlink(missing_ok=True)
+    loaded = load_experiment(str(path))
+    assert loaded.spec is None
+    assert "holds a Lambda, which is code" in str(loaded.problems[0])
+    assert not mark.exists()
+    load_experiment(str(path), trust=True)
+    assert mark.exists()
+    # What was read with trust is not shown without it.
+    assert load_experiment(str(path)).spec is None
+
+
+def test_a_class_of_ones_own_beside_the_file_is_found_when_trusted(
+    tmp_path: Path,
+) -> None:
+    code = tmp_path / "own_layers.py"
+    code.write_text(
+        "import keras\n\n\nclass Doubled(keras.layers.Layer):\n"
+        "    def call(self, x):\n        return x + x\n"
+    )
+    save = (
+        "import keras, own_layers\n"
+        "entry = keras.Input((4,))\n"
+        "keras.Model(entry, own_layers.Doubled()(entry)).save('own.keras')\n"
+    )
+    subprocess.run([sys.executable, "-c", save], check=True, cwd=tmp_path)
+    path = tmp_path / "own.keras"
+    (problem,) = load_experiment(str(path)).problems
+    assert "holds own_layers.Doubled, which is code" in problem.problem
+    assert [layer.kind for layer in _spec(path, trust=True).model.layers] == [
+        "Input",
+        "Doubled",
+    ]
+    assert str(tmp_path) not in sys.path
+
+
+def test_an_open_input_is_closed_by_the_shape(tmp_path: Path) -> None:
+    entry = keras.Input((None, None, 3))
+    hidden = keras.layers.GlobalAveragePooling2D()(keras.layers.Conv2D(4, 3)(entry))
+    path = tmp_path / "open.keras"
+    keras.Model(entry, keras.layers.Dense(2, activation="softmax")(hidden)).save(path)
+    (problem,) = load_experiment(str(path)).problems
+    assert "leaves its input open: None, None, 3" in problem.problem
+    spec = _spec(path, "model.input_shape=6,5,3")
+    model, _ = resolved(spec.model)
+    assert model is not None
+    assert [layer.output_shape for layer in model.layers] == [
+        (6, 5, 3),
+        (4, 3, 4),
+        (4,),
+        (2,),
+    ]
+
+
+def test_nested_and_repeated_layers_are_pipelined(tmp_path: Path) -> None:
+    inner = keras.Sequential(
+        [keras.Input((8,)), keras.layers.Dense(4, name="a"), keras.layers.Dense(8)],
+        name="block",
+    )
+    again = keras.layers.Dense(8, name="again")
+    entry = keras.Input((8,))
+    end = keras.layers.Dense(2, activation="softmax", name="end")
+    path = tmp_path / "nested.keras"
+    keras.Model(entry, end(again(again(inner(entry))))).save(path)
+    plain = _spec(path, "data.train_samples=32", "train.evaluate=false")
+    names = [layer.name for layer in plain.model.layers][1:]
+    assert names == ["block/a", "block/dense", "again", "again_call1", "end"]
+    cut = ("pipeline.stages=0,1,1,1,1", "train.evaluate=false")
+    staged = _spec(path, *PIPELINED, *cut)
+    accumulated = replace(
+        plain, execution=replace(plain.execution, gradient_accumulation=4)
+    )
+    assert _losses(staged) == pytest.approx(_losses(accumulated), rel=1e-5)
+
+
+def test_an_application_with_open_images_gets_the_usual_ones() -> None:
+    source = parse_source("keras:MobileNetV3Small")
+    model = outlined_model(source, trust=False)
+    assert tuple(model.inputs[0].shape) == (None, 224, 224, 3)

@@ -1,1 +1,0 @@
-from tensorflow.python import ipu

@@ -1,2 +1,0 @@
-# Create an execution strategy.
-strategy = ipu.ipu_strategy.IPUStrategy()

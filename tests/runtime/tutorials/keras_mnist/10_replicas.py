@@ -1,1 +1,0 @@
-num_ipus = num_replicas = 2

@@ -1,2 +1,0 @@
-def make_divisible(number):
-    return number - number % (batch_size * num_replicas)

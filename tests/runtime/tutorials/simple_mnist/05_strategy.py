@@ -1,2 +1,0 @@
-# Create an IPU distribution strategy.
-strategy = ipu.ipu_strategy.IPUStrategy()

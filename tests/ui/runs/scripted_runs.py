@@ -1,0 +1,111 @@
+"""Runs without TensorFlow: scripted events, live or as records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.overrides import apply_overrides
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.experiment.validation import validate
+from workbench.core.runs.events import (
+    Compiled,
+    Compiling,
+    EpochEnded,
+    Evaluated,
+    Event,
+    Progressed,
+    RunEnded,
+    RunStarted,
+    RunStatus,
+)
+from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_record import RunRecord
+
+STEPS = 40
+
+
+def training_events(epochs: int = 2, rate: float = 30.0) -> list[Event]:
+    """Return the events of a training whose loss falls with the given rate.
+
+    As the engine does, it reports means since the epoch began.
+    """
+    events: list[Event] = [
+        Compiling("loading TensorFlow"),
+        Compiled("2 stage programs", 2.1, 51.0),
+    ]
+    for epoch in range(1, epochs + 1):
+        total = 0.0
+        for step in range(4, STEPS + 1, 4):
+            loss = 2.0 * math.exp(-((epoch - 1) * STEPS + step) / rate) + 0.2
+            total += loss * 4
+            mean = total / step
+            events.append(
+                Progressed(epoch, step, STEPS, mean, 1 - mean / 2.5, 15.2, 250.0)
+            )
+        events.append(EpochEnded(epoch, loss, 1 - loss / 2.5, 15.2, 250.0, 0.6))
+    return [*events, Evaluated(0.21, 0.93)]
+
+
+@dataclass
+class ScriptedRunner:
+    """Replays events; waits before one of them until it is stopped, if asked to."""
+
+    events: Sequence[Event] = field(default_factory=training_events)
+    hold_after: int | None = None
+    """Number of events after which only a stop lets it go on."""
+    started: list[str] = field(default_factory=list)
+
+    def __call__(
+        self,
+        spec: ExperimentSpec,
+        control: RunControl,
+        emit: Callable[[Event], None],
+        *,
+        preset: str = "",
+        resume: str | None = None,
+    ) -> RunStatus:
+        self.started.append(preset)
+        emit(RunStarted(f"scripted-{len(self.started)}", preset, spec_to_tables(spec)))
+        for number, event in enumerate(self.events):
+            if number == self.hold_after:
+                control.stop.wait(timeout=30)
+            if control.should_stop():
+                emit(RunEnded(RunStatus.STOPPED))
+                return RunStatus.STOPPED
+            emit(event)
+        emit(RunEnded(RunStatus.FINISHED))
+        return RunStatus.FINISHED
+
+
+class FailingRunner(ScriptedRunner):
+    """Breaks after its events."""
+
+    def __call__(self, spec, control, emit, *, preset="", resume=None):  # type: ignore[no-untyped-def]
+        emit(RunStarted("scripted-1", preset, spec_to_tables(spec)))
+        raise RuntimeError("the backend broke")
+
+
+def record_run(
+    preset: str,
+    changes: Iterable[str] = (),
+    status: RunStatus = RunStatus.FINISHED,
+    epochs: int = 2,
+    rate: float = 30.0,
+) -> str:
+    """Write the record of a run that has ended, and return its id."""
+    tables, _ = apply_overrides(load_preset(preset).tables, list(changes))
+    spec, problems = validate(tables)
+    assert spec is not None, problems
+    record = RunRecord.create(spec_to_tables(spec), preset)
+    events = training_events(epochs, rate)
+    for event in events:
+        record.append(event)
+    last = next(item for item in reversed(events) if isinstance(item, EpochEnded))
+    summary = {"accuracy": last.accuracy, "loss": last.loss, "epochs": epochs}
+    record.append(RunEnded(status, "", summary))
+    record.finish(status, "", summary)
+    return record.run_id

@@ -1,0 +1,97 @@
+"""The app with the real runner: TensorFlow, records and scripts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ui.conftest import MakeApp, Until
+from tests.ui.screen_text import screen_text
+from workbench.core.runs.events import RunStatus
+from workbench.core.runs.run_store import list_runs
+from workbench.ui.app_options import real_runner
+
+pytestmark = pytest.mark.slow
+
+SMALL = {
+    "data.train_samples": 512,
+    "data.test_samples": 128,
+    "train.epochs": 2,
+    "train.steps_per_epoch": 16,
+    "execution.steps_per_execution": 16,
+}
+
+
+async def test_small_preset_runs_to_the_end(make_app: MakeApp, until: Until) -> None:
+    app = make_app(real_runner, preset="mnist-dense")
+    app.experiment.draft.set(SMALL)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f5")
+        run = app.runs.board.runs[0]
+        await until(pilot, lambda: not run.monitor.live)
+        await pilot.pause()
+        assert run.monitor.status is RunStatus.FINISHED, run.monitor.message
+        assert "after 2 epochs" in screen_text(app)
+        assert run.monitor.evaluation is not None
+        await app.workers.wait_for_complete()
+        await pilot.press("e")
+        await until(pilot, lambda: len(app.runs.board.runs) == 2)
+        evaluation = app.runs.board.runs[1].monitor
+        await until(pilot, lambda: not evaluation.live)
+        assert evaluation.evaluation == run.monitor.evaluation
+        assert evaluation.epochs == []
+    stored = list_runs()
+    assert [item.status for item in stored] == [RunStatus.FINISHED]
+    assert len(stored[0].series().epochs["loss"].ys) == 2
+
+
+async def test_stop_in_the_middle_keeps_the_record_and_resume_ends_it(
+    make_app: MakeApp, until: Until
+) -> None:
+    app = make_app(real_runner, preset="mnist-dense")
+    app.experiment.draft.set(SMALL | {"train.epochs": 200})
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f5")
+        run = app.runs.board.runs[0]
+        await until(pilot, lambda: len(run.monitor.epochs) >= 1)
+        await pilot.press("s", "y")
+        await until(pilot, lambda: not run.monitor.live)
+        assert run.monitor.status is RunStatus.STOPPED
+        assert 1 <= len(run.monitor.epochs) < 200
+        await app.workers.wait_for_complete()
+        app.runs.look_for_records()
+        await app.workers.wait_for_complete()
+        await pilot.press("r")
+        await until(pilot, lambda: len(app.runs.board.runs) == 2)
+        resumed = app.runs.board.runs[1]
+        await until(pilot, lambda: not resumed.monitor.live)
+        assert resumed.monitor.status is RunStatus.FINISHED, resumed.monitor.message
+    (stored,) = list_runs()
+    assert len(stored.series().epochs["loss"].ys) == 200
+
+
+async def test_exported_script_runs_on_the_emulator(
+    make_app: MakeApp, tmp_path: Path
+) -> None:
+    app = make_app(preset="mnist-dense")
+    app.experiment.draft.set(SMALL | {"train.epochs": 1})
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("7")
+        await pilot.pause()
+        await pilot.press("e")
+        await pilot.pause()
+        await pilot.press("enter")
+        await app.workers.wait_for_complete()
+    script = tmp_path / "mnist_dense.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu_runtime", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "loss" in done.stdout

@@ -1,0 +1,69 @@
+"""The best plan for a goal, searched and taken in the app."""
+
+from __future__ import annotations
+
+from textual.pilot import Pilot
+
+from tests.ui.conftest import MakeApp
+from workbench.ui.app import WorkbenchApp
+from workbench.ui.screens.best_plan import BestPlanScreen
+from workbench.ui.widgets.row_list import RowList
+
+
+async def _searched(pilot: Pilot[int], app: WorkbenchApp) -> BestPlanScreen:
+    await pilot.press("B")
+    await pilot.pause()
+    screen = app.screen
+    assert isinstance(screen, BestPlanScreen)
+    await _end_of_search(pilot, screen)
+    return screen
+
+
+async def _end_of_search(pilot: Pilot[int], screen: BestPlanScreen) -> None:
+    for worker in list(screen.workers):
+        if worker.group == "best":
+            await worker.wait()
+    await pilot.pause()
+
+
+async def test_enter_sets_everything_and_one_undo_takes_it_back(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        draft = app.experiment.draft
+        before = draft.plan
+        assert before is not None
+        await _searched(pilot, app)
+        await pilot.press("enter")
+        await pilot.pause()
+        after = draft.plan
+        assert after is not None
+        assert draft.valid
+        assert after.samples_per_second > 2 * before.samples_per_second
+        assert len(draft.changed()) > 2
+        await pilot.press("u")
+        assert draft.changed() == []
+
+
+async def test_the_batch_can_be_kept_and_the_goal_changed(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        screen = await _searched(pilot, app)
+        await pilot.press("g")
+        await _end_of_search(pilot, screen)
+        assert screen.query_one(RowList).keys
+        outcome = screen.outcome
+        assert outcome is not None
+        batches = {found.choice.global_batch for found in outcome.best}
+        request = app.experiment.draft.plan.request  # type: ignore[union-attr]
+        assert batches == {request.batch_size * request.gradient_accumulation}
+        await pilot.press("o")
+        await _end_of_search(pilot, screen)
+        assert screen.outcome is not None
+        assert screen.outcome.aim.goal.value == "latency"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.experiment.draft.changed() == []

@@ -1,0 +1,28 @@
+"""Work that some processes do not survive."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from workbench.core.runs.run_context import RunControl
+
+
+def doubled(task: tuple[int, str], control: RunControl) -> int:
+    """Double a number; `once` kills its process at the first attempt, `always` always.
+
+    The second part is empty, `always`, or a file that tells the first attempt.
+    """
+    number, fate = task
+    if fate == "always" or (fate and not Path(fate).exists()):
+        if fate != "always":
+            Path(fate).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * 2
+
+
+def lost(task: tuple[int, str], why: str) -> int:
+    """Tell a lost task by its sign."""
+    del why
+    return -task[0]

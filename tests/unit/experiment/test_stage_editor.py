@@ -1,0 +1,107 @@
+"""Other stages bring other counts, and one undo takes all of it back."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from workbench.core.editing.draft import Draft, blocking_problems, with_values
+from workbench.core.editing.mending import change_words, mending_values
+from workbench.core.editing.stage_editor import StageEditor
+from workbench.core.editing.stage_moves import cut_evenly, remove_stage
+from workbench.core.experiment.preset_store import load_preset
+from workbench.core.planning.cut_advice import advise_cut
+from workbench.core.planning.experiment_plan import plan_experiment
+
+ACCUMULATION = "execution.gradient_accumulation"
+
+
+def editor_of(name: str) -> StageEditor:
+    return StageEditor(Draft(load_preset(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "also"),
+    [
+        (
+            "mnist-ipu-faster",
+            4,
+            "gradient_accumulation 1 to 8, auto_select_ipus 1 to 4",
+        ),
+        (
+            "mnist-ipu-faster",
+            3,
+            "gradient_accumulation 1 to 6, auto_select_ipus 1 to 4",
+        ),
+        ("bert-large-pod16", 8, "gradient_accumulation 8 to 16, replicas 4 to 2"),
+        ("mnist-dense-8-stages", 7, "gradient_accumulation 16 to 14"),
+        ("mnist-dense-8-stages", 1, "auto_select_ipus 8 to 1"),
+        ("cifar10-ipu-pipeline-estimator", 1, "api ipu_pipeline_estimator to"),
+    ],
+)
+def test_counts_follow_the_number_of_stages(name: str, count: int, also: str) -> None:
+    editor = editor_of(name)
+    draft = editor.draft
+    edited = editor.apply(cut_evenly(draft.stages, editor.weights, count))
+    assert max(draft.stages) + 1 == count
+    assert draft.why_not_run == ""
+    assert edited.also.startswith(also)
+    draft.undo()
+    assert draft.changed() == []
+
+
+def test_fewer_micro_batches_where_the_data_are_few() -> None:
+    editor = editor_of("bert-large-pod16")
+    editor.draft.set({"data.train_samples": 24, ACCUMULATION: 6})
+    editor.apply(cut_evenly(editor.draft.stages, editor.weights, 3))
+    assert editor.draft.spec is not None
+    assert editor.draft.value(ACCUMULATION) == 6
+
+
+def test_stages_are_joined_while_another_value_is_wrong() -> None:
+    editor = editor_of("mnist-dense-8-stages")
+    editor.draft.set_text("data.batch_size", "many")
+    for count in (7, 6, 5):
+        editor.apply(remove_stage(editor.draft.stages))
+        assert max(editor.draft.stages) + 1 == count
+
+
+def test_mending_lets_the_experiment_run_and_changes_nothing_itself() -> None:
+    draft = Draft(load_preset("mnist-ipu-pipelined"))
+    assert mending_values(draft) == {}
+    draft.set({ACCUMULATION: 6, "ipu.auto_select_ipus": 3})
+    values = mending_values(draft)
+    assert values == {ACCUMULATION: 8, "ipu.auto_select_ipus": 2}
+    assert blocking_problems(with_values(draft.tables, values)) == []
+    assert change_words(draft, values) == (
+        "gradient_accumulation 6 to 8, auto_select_ipus 3 to 2"
+    )
+    assert draft.value(ACCUMULATION) == 6
+
+
+def test_even_cuts_share_the_work() -> None:
+    weights = [4.0, 1.0, 1.0, 1.0, 1.0, 4.0]
+    assert cut_evenly((0,) * 6, weights, 3).stages == (0, 1, 1, 1, 1, 2)
+    for count in range(2, 7):
+        stages = cut_evenly((0,) * 6, weights, count).stages
+        assert [b - a for a, b in itertools.pairwise(sorted(set(stages)))] == [1] * (
+            count - 1
+        )
+
+
+def test_advice_is_the_best_single_cut_by_the_plan() -> None:
+    draft = Draft(load_preset("mnist-ipu-pipelined"))
+    assert draft.spec is not None
+    assert draft.plan is not None
+    advice = advise_cut(draft.spec, draft.plan, lambda: False)
+    times = {}
+    for cut in range(1, 7):
+        stages = [0] * cut + [1] * (7 - cut)
+        spec = Draft(load_preset("mnist-ipu-pipelined"))
+        spec.set({"pipeline.stages": stages})
+        assert spec.spec is not None
+        times[tuple(stages)] = plan_experiment(spec.spec).ipu_us_per_batch
+    assert advice is not None
+    assert advice.stages == min(times, key=times.__getitem__)
+    assert advise_cut(draft.spec, draft.plan, lambda: True) is None

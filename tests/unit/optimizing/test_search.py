@@ -1,0 +1,172 @@
+"""The search against brute force, and its bounds against what they bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import pytest
+
+from ipu_runtime.plan.problem import Severity
+from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.optimizing.choice import Choice, with_choice
+from workbench.core.optimizing.goal import Aim, Goal
+from workbench.core.optimizing.outcome import optimize
+from workbench.core.optimizing.search import Search
+from workbench.core.optimizing.search_space import FIXABLE, SearchSpace
+from workbench.core.planning.experiment_plan import plan_experiment
+
+_UNSEARCHED = frozenset(
+    {"ipu.io_tiles.num_io_tiles", "ipu.convolutions.poplar_options"}
+)
+
+
+def _spec(name: str, *changes: str) -> ExperimentSpec:
+    spec = load_experiment(name, changes).spec
+    assert spec is not None
+    return spec
+
+
+def _all_choices(space: SearchSpace) -> list[Choice]:
+    return [
+        choice
+        for device, cut in product(space.devices(), space.cuts())
+        for choice in space.choices(device, *cut)
+    ]
+
+
+def _all_cuts(spec: ExperimentSpec, stages: int) -> list[tuple[int, ...]]:
+    layers = sum(layer.kind != "Input" for layer in spec.model.layers)
+    if stages == 1:
+        return [()]
+    return [
+        tuple(sum(at >= bound for bound in bounds) for at in range(layers))
+        for bounds in combinations(range(1, layers), stages - 1)
+    ]
+
+
+def _brute_force(space: SearchSpace, aim: Aim) -> float:
+    """Plan everything there is: every choice with every cut."""
+    best = float("inf")
+    for choice in _all_choices(space):
+        for cuts in _all_cuts(space.spec, choice.stages):
+            plan = plan_experiment(
+                with_choice(space.spec, choice, cuts), with_remedies=False
+            )
+            stops = (Severity.ERROR, Severity.NO_FIT)
+            if not any(problem.severity in stops for problem in plan.problems):
+                best = min(best, aim.cost(plan))
+    return best
+
+
+@pytest.mark.parametrize("goal", list(Goal))
+@pytest.mark.parametrize(
+    ("preset", "ipus", "batch"),
+    [
+        ("mnist-ipu-pipelined", 4, 0),
+        ("mnist-ipu-pipelined", 2, 512),
+        ("mnist-dense", 8, 256),
+    ],
+)
+def test_nothing_is_better_in_a_small_space(
+    preset: str, ipus: int, batch: int, goal: Goal
+) -> None:
+    fixed = _UNSEARCHED | ({"data.batch_size"} if not batch else frozenset())
+    space = SearchSpace(_spec(preset), ipus, batch, fixed)
+    aim = Aim(goal, 60_000)
+    outcome = optimize(space, aim)
+    # The layers' sums, which cuts are compared by, leave out what stages share.
+    assert outcome.best[0].cost <= _brute_force(space, aim) * 1.002
+    if goal is Goal.THROUGHPUT:
+        assert outcome.gap == 0
+
+
+@pytest.mark.parametrize("preset", ["mnist-ipu-pipelined", "cifar10-ipu-strategy"])
+def test_no_choice_does_better_than_its_bound(preset: str) -> None:
+    space = SearchSpace(_spec(preset), 4, 0, _UNSEARCHED)
+    search = Search(space, Aim(Goal.THROUGHPUT, 1))
+    for choice in _all_choices(space)[::7]:
+        found = search.try_alone(choice)
+        costs = search._costs_of(choice.device)
+        assert costs is not None
+        least_us = costs.least_in_memory_us(choice)
+        if found is not None:
+            assert least_us is not None
+            assert costs.least_us(choice) <= least_us
+            assert search.aim.least(least_us, choice) <= found.cost
+            room = max(memory.used_bytes for memory in found.plan.memory) + 1.0
+            tight = replace(costs.request, capacity_bytes=room)
+            assert replace(costs, request=tight).least_in_memory_us(choice) is not None
+
+
+def test_layers_that_share_code_are_bounded_by_what_they_take_together() -> None:
+    spec = _spec("resnet50-pod16")
+    space = SearchSpace(spec, 1, 0, frozenset(FIXABLE))
+    choice = Choice(next(space.devices()), 1, 1, 1)
+    costs = Search(space, Aim(Goal.THROUGHPUT, 1))._costs_of(choice.device)
+    assert costs is not None
+    used = plan_experiment(with_choice(spec, choice)).memory[0].used_bytes
+    for room, fits in ((used + 1.0, True), (used / 2, False)):
+        tight = replace(costs, request=replace(costs.request, capacity_bytes=room))
+        assert (tight.least_in_memory_us(choice) is not None) == fits
+
+
+def test_a_search_that_is_cut_short_has_found_something_that_fits() -> None:
+    spec = _spec("mnist-ipu-faster", "data.batch_size=8192")
+    search = Search(SearchSpace(spec, 2), Aim(Goal.THROUGHPUT, 1), work=1e5).run()
+    assert search.work <= 0
+    assert search.best is not None
+
+
+def test_what_saves_memory_is_tried_first_where_that_is_the_goal() -> None:
+    space = SearchSpace(_spec("mnist-ipu"), 4)
+    search = Search(space, Aim(Goal.MEMORY, 1), work=3e5).run()
+    assert search.tried < 60
+    assert search.best is not None
+    assert search.best.choice.stages == 4
+    assert search.best.cost < 0.03
+
+
+def test_shipped_stages_can_be_beaten_by_a_tenth() -> None:
+    spec = _spec("mnist-dense-8-stages")
+    now = plan_experiment(spec)
+    kept = spec.data.batch_size * spec.execution.gradient_accumulation * now.replicas
+    outcome = optimize(SearchSpace(spec, now.ipus, kept), Aim(Goal.THROUGHPUT, 1))
+    assert outcome.best[0].choice.global_batch == kept
+    best = outcome.best[0].plan.samples_per_second
+    assert best > 1.1 * now.samples_per_second
+
+
+def test_rows_are_not_beaten_by_each_other() -> None:
+    outcome = optimize(SearchSpace(_spec("mnist-ipu"), 4), Aim(Goal.THROUGHPUT, 1))
+    costs = [found.cost for found in outcome.best]
+    fullness = [
+        max(memory.fullest_tile_bytes for memory in found.plan.memory)
+        for found in outcome.best
+    ]
+    assert costs == sorted(costs)
+    assert fullness == sorted(fullness, reverse=True)
+
+
+def test_what_is_fixed_stays() -> None:
+    spec = _spec("mnist-ipu-pipelined")
+    fixed = frozenset({"pipeline.stages", "pipeline.schedule", "data.batch_size"})
+    outcome = optimize(SearchSpace(spec, 4, 0, fixed), Aim(Goal.THROUGHPUT, 1))
+    best = outcome.best[0].spec
+    assert best.pipeline.stages == spec.pipeline.stages
+    assert best.pipeline.schedule == spec.pipeline.schedule
+    assert best.data.batch_size == spec.data.batch_size
+
+
+def test_a_search_can_be_ended_and_says_what_is_open() -> None:
+    space = SearchSpace(_spec("mnist-ipu-pipelined"), 4)
+    search = Search(space, Aim(Goal.THROUGHPUT, 1)).run(lambda now: now.tried < 3)
+    assert search.tried == 3
+    assert search.gap > 0
+    again = Search(replace(space), Aim(Goal.THROUGHPUT, 1)).run(
+        lambda now: now.tried < 3
+    )
+    assert again.best is not None
+    assert search.best is not None
+    assert again.best.choice == search.best.choice

@@ -1,0 +1,121 @@
+"""Runs side by side: only what differs, and the best of each number."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from workbench.core.comparing.compare import (
+    compare_runs,
+    comparison_to_json,
+    outcome_of,
+)
+from workbench.core.experiment.field_differences import differing_fields, flatten
+from workbench.core.export.run_export import COLUMNS, run_to_json, runs_to_csv
+from workbench.core.runs.event_json import to_line
+from workbench.core.runs.events import EpochEnded, Evaluated, Progressed, RunStatus
+from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.run_store import StoredRun, open_run
+from workbench.core.runs.series import series_of
+
+
+def _run(losses: list[float], **data: object) -> StoredRun:
+    record = RunRecord.create({"data": data, "experiment": {"title": str(data)}}, "p")
+    for epoch, loss in enumerate(losses, start=1):
+        record.append(Progressed(epoch, 5, 10, loss + 1, None, 2.0, 30.0))
+        record.append(EpochEnded(epoch, loss, 1 - loss, 2.0, 30.0 + epoch, 4.0))
+    record.append(Evaluated(losses[-1] / 2, 0.75))
+    record.finish(RunStatus.FINISHED)
+    return open_run(record.run_id)
+
+
+def test_only_differing_fields_are_kept_and_defaults_count_as_set() -> None:
+    # 32 is the declared default of data.batch_size.
+    first = {"data": {"batch_size": 32, "labels": "sparse"}, "ipu": {"a": {"b": 1}}}
+    second = {"data": {"labels": "categorical"}, "ipu": {"a": {"b": 2}}}
+
+    differences = differing_fields([first, second])
+
+    assert {item.path: item.values for item in differences} == {
+        "data.labels": ("sparse", "categorical"),
+        "ipu.a.b": (1, 2),
+    }
+
+
+def test_layers_are_compared_one_by_one() -> None:
+    tables = {"model": {"layers": [{"kind": "Dense", "units": 3}, {"kind": "Flatten"}]}}
+    assert flatten(tables) == {
+        "model.layers[0].kind": "Dense",
+        "model.layers[0].units": 3,
+        "model.layers[1].kind": "Flatten",
+    }
+
+
+def test_best_and_last_are_told_apart_and_the_better_run_is_marked() -> None:
+    runs = [_run([0.5, 0.2, 0.4]), _run([0.6, 0.3], batch_size=16)]
+
+    rows = {row.key: row for row in compare_runs(runs).metrics}
+
+    assert rows["loss_best"].values == (0.2, 0.3)
+    assert rows["loss_last"].values == (0.4, 0.3)
+    assert (rows["loss_best"].best_index, rows["loss_last"].best_index) == (0, 1)
+    assert rows["accuracy_best"].values == (0.8, 0.7)
+    assert rows["test_accuracy"].best_index is None
+    assert rows["ipu_step_us"].values == (33.0, 32.0)
+    assert rows["seconds"].values == (12.0, 8.0)
+    assert rows["seconds"].best_index is None
+
+
+def test_a_comparison_is_strict_json_even_with_broken_losses() -> None:
+    comparison = compare_runs([_run([float("nan")]), _run([0.5])])
+
+    row = json.loads(to_line(comparison_to_json(comparison)))
+
+    assert row["event"] == "comparison"
+    assert row["metrics"]["loss_last"] == [None, 0.5]
+    assert comparison.metrics[0].best_index is None
+
+
+def test_the_csv_has_a_row_for_every_measurement() -> None:
+    run = _run([0.5, 0.25])
+
+    rows = list(csv.DictReader(io.StringIO(runs_to_csv([run]))))
+
+    assert tuple(rows[0]) == COLUMNS
+    kinds = ["progress", "epoch_ended"] * 2 + ["evaluated"]
+    assert [row["event"] for row in rows] == kinds
+    assert [row["loss"] for row in rows] == ["1.5", "0.5", "1.25", "0.25", "0.125"]
+    assert rows[0]["accuracy"] == ""
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@x", "\tx"])
+def test_a_spreadsheet_finds_no_formula_in_the_csv(name: str) -> None:
+    run = replace(_run([-0.5]), preset=name)
+
+    rows = list(csv.DictReader(io.StringIO(runs_to_csv([run]))))
+
+    assert rows[1]["preset"] == f"'{name}"
+    assert rows[1]["loss"] == "-0.5"
+
+
+def test_the_json_export_holds_everything() -> None:
+    run = _run([0.5])
+    value = run_to_json(run)
+    assert value["metrics"] == outcome_of(run)
+    assert [event["event"] for event in value["events"]][-1] == "evaluated"
+    assert value["spec"]["experiment"]["title"] == "{}"
+
+
+def test_a_piece_without_a_measured_time_is_no_point_of_that_curve() -> None:
+    first = Progressed(1, 1, 2, 0.5, None, 0.0, 30.0)
+    second = Progressed(1, 2, 2, 0.25, None, 4.0, 30.0)
+
+    steps = series_of([first, second]).steps
+
+    assert steps["host_step_ms"].ys == (4.0,)
+    assert steps["loss"].ys == (0.5, 0.0)
+    assert "accuracy" not in steps
