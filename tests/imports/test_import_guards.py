@@ -98,3 +98,11 @@ def test_command_loads_neither_tensorflow_nor_textual(
 ) -> None:
     names = (*HEAVY, *EXTRAS, "textual")
     assert _loaded(_command(*arguments), tmp_path, *names) == set()
+
+
+@pytest.mark.parametrize("arguments", [("runs",), ("runs", "list", "--json")])
+def test_a_list_of_runs_loads_no_planner(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    names = ("numpy", "ipu_runtime.plan.planner", "workbench.core.charts.plotting")
+    assert _loaded(_command(*arguments), tmp_path, *names) == set()

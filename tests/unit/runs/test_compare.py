@@ -9,11 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from workbench.core.comparing.compare import (
-    compare_runs,
-    comparison_to_json,
-    outcome_of,
-)
+from workbench.core.comparing.compare import compare_runs, comparison_to_json
+from workbench.core.comparing.outcome import outcome_of
 from workbench.core.experiment.field_differences import differing_fields, flatten
 from workbench.core.export.run_export import COLUMNS, run_to_json, runs_to_csv
 from workbench.core.runs.event_json import to_line

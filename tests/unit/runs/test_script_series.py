@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from workbench.core.comparing.compare import outcome_of
+from workbench.core.comparing.outcome import outcome_of
 from workbench.core.runs.event_json import event_from_json, event_to_json
 from workbench.core.runs.events import (
     CallBegan,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from workbench.core.comparing.model_words import model_of, model_words
+from workbench.core.comparing.outcome import READINGS, Choice, read_outcome
 from workbench.core.comparing.run_names import RunNames, name_runs
 from workbench.core.experiment.field_differences import (
     FieldDifference,
     differing_fields,
     flatten,
 )
-from workbench.core.runs.events import EpochEnded
 from workbench.core.runs.run_store import StoredRun
-from workbench.core.runs.series import RunSeries, series_of
+from workbench.core.runs.series import RunSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,48 +64,18 @@ def _settings(fields: Sequence[FieldDifference]) -> tuple[FieldDifference, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    series: RunSeries
-    seconds: float | None
-
-
-_Reading = Callable[[_Outcome], float | None]
-_Choice = Callable[[Iterable[float]], float]
-
 _NAMES = ("experiment.name", "experiment.group", "script.directory")
 """Differ without changing anything."""
 _SAMPLES_PER_SECOND = ("samples/s, modelled", "samples_per_second")
 _UNRANKED = ("epochs", "seconds")
 """Runs of different lengths are not better or worse for it."""
 
-_READINGS: tuple[tuple[str, str, _Choice, _Reading], ...] = (
-    ("loss, best", "loss_best", min, lambda o: _best(o, "loss", min)),
-    ("loss, last", "loss_last", min, lambda o: _last(o, "loss")),
-    ("accuracy, best", "accuracy_best", max, lambda o: _best(o, "accuracy", max)),
-    ("accuracy, last", "accuracy_last", max, lambda o: _last(o, "accuracy")),
-    ("test loss", "test_loss", min, lambda o: _test(o, "loss")),
-    ("test accuracy", "test_accuracy", max, lambda o: _test(o, "accuracy")),
-    (
-        "step time, measured, ms",
-        "host_step_ms",
-        min,
-        lambda o: _last(o, "host_step_ms"),
-    ),
-    ("step time, modelled, µs", "ipu_step_us", min, lambda o: _last(o, "ipu_step_us")),
-    ("training time, measured, s", "seconds", min, lambda o: o.seconds),
-    ("epochs done", "epochs", max, lambda o: _epochs(o)),
-)
-
-OUTCOMES = tuple(key for _, key, _, _ in _READINGS)
-"""Names of the numbers that a run can have."""
-
 
 def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
     """Put runs side by side, in the order given."""
-    outcomes = [_outcome(run) for run in runs]
+    outcomes = [read_outcome(run) for run in runs]
     metrics = []
-    for name, key, choose, read in _READINGS:
+    for name, key, choose, read in READINGS:
         values = tuple(read(outcome) for outcome in outcomes)
         if any(value is not None for value in values):
             best = None if key in _UNRANKED else _best_index(values, choose)
@@ -145,13 +115,6 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and value else None
 
 
-def outcome_of(run: StoredRun) -> dict[str, float]:
-    """Return the known numbers of one run by key, as a sweep ranks them."""
-    outcome = _outcome(run)
-    read_values = {key: read(outcome) for _, key, _, read in _READINGS}
-    return {key: value for key, value in read_values.items() if value is not None}
-
-
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as one object."""
     return {
@@ -183,41 +146,7 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _outcome(run: StoredRun) -> _Outcome:
-    events = run.events()
-    times = [
-        event.seconds
-        for event in events
-        # A validation is part of the epoch that it follows.
-        if isinstance(event, EpochEnded) and not event.call.startswith("validate")
-    ]
-    return _Outcome(series_of(events), sum(times) if times else None)
-
-
-def _best(outcome: _Outcome, metric: str, choose: _Choice) -> float | None:
-    curve = outcome.series.epochs.get(metric)
-    fine = outcome.series.steps.get(metric)
-    if curve is None and fine is not None and fine.unit != "epoch":
-        curve = fine
-    return curve.best(choose) if curve else None
-
-
-def _last(outcome: _Outcome, metric: str) -> float | None:
-    curve = outcome.series.epochs.get(metric) or outcome.series.steps.get(metric)
-    return curve.last if curve else None
-
-
-def _test(outcome: _Outcome, metric: str) -> float | None:
-    evaluation = outcome.series.evaluation
-    return getattr(evaluation, metric) if evaluation else None
-
-
-def _epochs(outcome: _Outcome) -> float | None:
-    curve = outcome.series.epochs.get("loss")
-    return float(len(curve.ys)) if curve else None
-
-
-def _best_index(values: Sequence[float | None], choose: _Choice) -> int | None:
+def _best_index(values: Sequence[float | None], choose: Choice) -> int | None:
     numbers = [value for value in values if value is not None and value == value]
     if len(numbers) < 2 or min(numbers) == max(numbers):
         return None

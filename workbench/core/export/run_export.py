@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
-from workbench.core.comparing.compare import outcome_of
+from workbench.core.comparing.outcome import outcome_of
 from workbench.core.runs.event_json import event_to_json
 from workbench.core.runs.events import EpochEnded, Evaluated, Progressed
 from workbench.core.runs.run_notes import read_notes

@@ -12,7 +12,7 @@ from ipu_runtime.reports.markup import Html, joined, section, table, tag
 from ipu_runtime.reports.page import page, tiles
 from ipu_runtime.reports.plan_parts import plan_parts
 from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
-from workbench.core.comparing.compare import outcome_of
+from workbench.core.comparing.outcome import outcome_of
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.field_differences import changed_fields, flatten
 from workbench.core.experiment.preset_store import PresetError, load_preset

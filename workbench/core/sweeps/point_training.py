@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
 from workbench.core.cluster.team import Team
-from workbench.core.comparing.compare import outcome_of
+from workbench.core.comparing.outcome import outcome_of
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.tables import spec_to_tables
 from workbench.core.runs.events import EpochEnded, Event, RunStarted, RunStatus

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
-from ipu_runtime.plan.problem import Problem
-from workbench.core.comparing.compare import (
-    compare_runs,
-    comparison_to_json,
-    outcome_of,
-)
-from workbench.core.export.run_export import run_to_json, runs_to_csv
+from workbench.core.comparing.outcome import outcome_of
+from workbench.core.export.run_export import run_to_json
 from workbench.core.locations import runs_directory
-from workbench.core.runs.event_json import to_line
 from workbench.core.runs.run_notes import notes_text, read_notes
-from workbench.core.runs.run_store import StoredRun, list_runs
+from workbench.core.runs.run_store import list_runs
 from workbench.headless.commands.runs_keeping import add_actions
-from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.diagnostics import say
 from workbench.headless.exit_codes import ExitCode
-from workbench.headless.native_output import NativeLog
-from workbench.headless.output import (
-    print_json,
-    print_line,
-    print_table,
-    print_text,
-    write_text,
-)
-from workbench.headless.run_argument import add_run_argument, find_run
-from workbench.headless.runs_text import print_comparison, print_run
-from workbench.headless.script_text import print_script
+from workbench.headless.output import print_json, print_table
+from workbench.headless.run_argument import add_run_argument
 
 _SHOWN_BY_DEFAULT = 30
 _FORMATS = ("csv", "json", "tensorboard")
@@ -62,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
     listing.set_defaults(run=_list)
     showing = actions.add_parser("show", help="show what a run did")
     add_run_argument(showing)
-    showing.set_defaults(run=_show)
+    showing.set_defaults(run=_look_closer)
     comparing = actions.add_parser("compare", help="put runs side by side")
     add_run_argument(comparing, several=True)
     comparing.add_argument(
@@ -71,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
         help="also go from the first run to the second one changed field at a time, "
         "with the modelled cost of each",
     )
-    comparing.set_defaults(run=_compare)
+    comparing.set_defaults(run=_look_closer)
     for action in (listing, showing, comparing):
         action.add_argument("--json", action="store_true", help="one object per line")
     exporting = actions.add_parser("export", help="write runs for other programs")
@@ -82,7 +64,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="where to; without it to standard output (tensorboard: a directory)",
     )
-    exporting.set_defaults(run=_export)
+    exporting.set_defaults(run=_look_closer)
     add_actions(actions)
 
 
@@ -138,76 +120,11 @@ def _list(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _show(args: argparse.Namespace) -> int:
-    run = find_run(args.run_id)
-    if args.json:
-        print_json(run_to_json(run))
-    elif run.script:
-        print_script(run)
-    else:
-        print_run(run)
-    return ExitCode.DONE
+def _look_closer(args: argparse.Namespace) -> int:
+    # The planner and charts take longer to load than a list of thousands takes.
+    from workbench.headless.commands.runs_showing import ACTIONS
 
-
-def _compare(args: argparse.Namespace) -> int:
-    runs = [find_run(name) for name in args.runs]
-    if len({run.run_id for run in runs}) < 2:
-        hint = "name two or more"
-        raise UsageError([Problem("RUN", "a run cannot be compared to itself", hint)])
-    if args.explain and len(runs) != 2:
-        text = f"goes from one run to another, not between {len(runs)}"
-        raise UsageError([Problem("--explain", text, "name two")])
-    comparison = compare_runs(runs)
-    if args.json:
-        print_json(comparison_to_json(comparison))
-    else:
-        print_comparison(comparison)
-    if args.explain:
-        _explain(args, *runs)
-    return ExitCode.DONE
-
-
-def _explain(args: argparse.Namespace, first: StoredRun, second: StoredRun) -> None:
-    # The planner is only needed here.
-    from workbench.core.comparing.explaining import explain, explanation_to_json
-    from workbench.headless.explanation_text import print_explanation
-
-    explanation = explain(first, second)
-    if args.json:
-        print_json(explanation_to_json(first, second, explanation))
-    else:
-        print_line()
-        print_explanation(first, second, explanation)
-
-
-def _export(args: argparse.Namespace) -> int:
-    runs = [find_run(name) for name in args.runs]
-    if args.format == "tensorboard":
-        _export_event_files(runs, args.output)
-        return ExitCode.DONE
-    if args.format == "csv":
-        text = runs_to_csv(runs)
-    else:
-        text = "".join(to_line(run_to_json(run)) for run in runs)
-    if args.output is None:
-        print_text(text)
-    else:
-        write_text(Path(args.output), text)
-    return ExitCode.DONE
-
-
-def _export_event_files(runs: Sequence[StoredRun], output: str | None) -> None:
-    if output is None:
-        hint = "name a directory"
-        raise UsageError([Problem("--output", "is missing for tensorboard", hint)])
-    with NativeLog() as native_log:
-        native_log.lead_to(Path(os.devnull))
-        # It loads TensorFlow, which takes seconds.
-        from workbench.core.export.tensorboard_export import write_event_files
-
-        for run in runs:
-            write_event_files(run.events(), Path(output) / run.run_id)
-    say(f"{len(runs)} written; look at them with: tensorboard --logdir {output}")
+    return ACTIONS[args.action](args)
 
 
 def _local_time(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem
 from workbench.core.cluster.team import team_on
-from workbench.core.comparing.compare import OUTCOMES
+from workbench.core.comparing.outcome import OUTCOMES
 from workbench.core.experiment.validation import understood
 from workbench.core.runs.record_files import UnknownRecord
 from workbench.core.runs.run_context import RunControl

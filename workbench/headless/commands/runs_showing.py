@@ -1,0 +1,99 @@
+"""`runs show`, `runs compare` and `runs export`: what is read of runs one by one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ipu_runtime.plan.problem import Problem
+from workbench.core.comparing.compare import compare_runs, comparison_to_json
+from workbench.core.comparing.explaining import explain, explanation_to_json
+from workbench.core.export.run_export import run_to_json, runs_to_csv
+from workbench.core.runs.event_json import to_line
+from workbench.core.runs.run_store import StoredRun
+from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.explanation_text import print_explanation
+from workbench.headless.native_output import NativeLog
+from workbench.headless.output import print_json, print_line, print_text, write_text
+from workbench.headless.run_argument import find_run
+from workbench.headless.runs_text import print_comparison, print_run
+from workbench.headless.script_text import print_script
+
+
+def _show(args: argparse.Namespace) -> int:
+    run = find_run(args.run_id)
+    if args.json:
+        print_json(run_to_json(run))
+    elif run.script:
+        print_script(run)
+    else:
+        print_run(run)
+    return ExitCode.DONE
+
+
+def _compare(args: argparse.Namespace) -> int:
+    runs = [find_run(name) for name in args.runs]
+    if len({run.run_id for run in runs}) < 2:
+        hint = "name two or more"
+        raise UsageError([Problem("RUN", "a run cannot be compared to itself", hint)])
+    if args.explain and len(runs) != 2:
+        text = f"goes from one run to another, not between {len(runs)}"
+        raise UsageError([Problem("--explain", text, "name two")])
+    comparison = compare_runs(runs)
+    if args.json:
+        print_json(comparison_to_json(comparison))
+    else:
+        print_comparison(comparison)
+    if args.explain:
+        _explain(args, *runs)
+    return ExitCode.DONE
+
+
+def _explain(args: argparse.Namespace, first: StoredRun, second: StoredRun) -> None:
+    explanation = explain(first, second)
+    if args.json:
+        print_json(explanation_to_json(first, second, explanation))
+    else:
+        print_line()
+        print_explanation(first, second, explanation)
+
+
+def _export(args: argparse.Namespace) -> int:
+    runs = [find_run(name) for name in args.runs]
+    if args.format == "tensorboard":
+        _export_event_files(runs, args.output)
+        return ExitCode.DONE
+    if args.format == "csv":
+        text = runs_to_csv(runs)
+    else:
+        text = "".join(to_line(run_to_json(run)) for run in runs)
+    if args.output is None:
+        print_text(text)
+    else:
+        write_text(Path(args.output), text)
+    return ExitCode.DONE
+
+
+def _export_event_files(runs: Sequence[StoredRun], output: str | None) -> None:
+    if output is None:
+        hint = "name a directory"
+        raise UsageError([Problem("--output", "is missing for tensorboard", hint)])
+    with NativeLog() as native_log:
+        native_log.lead_to(Path(os.devnull))
+        # It loads TensorFlow, which takes seconds.
+        from workbench.core.export.tensorboard_export import write_event_files
+
+        for run in runs:
+            write_event_files(run.events(), Path(output) / run.run_id)
+    say(f"{len(runs)} written; look at them with: tensorboard --logdir {output}")
+
+
+ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
+    "show": _show,
+    "compare": _compare,
+    "export": _export,
+}
+"""By the word that names each."""
