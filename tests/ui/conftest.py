@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from datetime import datetime, tzinfo
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -37,6 +39,22 @@ async def run_to_the_end(pilot: Pilot[None], app: WorkbenchApp) -> None:
     await app.workers.wait_for_complete()
     app.runs.refresh()
     await pilot.pause()
+
+
+class OpenedApp(WorkbenchApp):
+    """The app for tests that begin once its first plan is on the screen.
+
+    Plans come after the first frame, which a pilot that pauses once may not see.
+    """
+
+    @asynccontextmanager
+    async def run_test(self, **options: Any) -> AsyncIterator[Pilot[None]]:
+        """Run the app; the test goes on when it has shown its experiment."""
+        async with super().run_test(**options) as pilot:
+            while not self.experiment.plans_ready and self.return_code is None:
+                await pilot.pause()
+            await pilot.pause()
+            yield pilot
 
 
 class SteadyDatetime(datetime):
@@ -86,7 +104,7 @@ def make_app() -> MakeApp:
             settings=load_settings(),
             script=script,
         )
-        return WorkbenchApp(options)
+        return OpenedApp(options)
 
     return make
 
