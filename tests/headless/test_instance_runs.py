@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.runtime.small_presets import small_preset
+from tests.runtime.tiny_preset import EVERY_PIECE, tiny_spec
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.runs.events import (
@@ -25,6 +26,7 @@ from workbench.core.runs.events import (
     RunEnded,
     RunStatus,
 )
+from workbench.core.runs.record_files import read_lines
 from workbench.core.runs.run_checkpoint import load
 from workbench.core.runs.run_context import RunControl
 from workbench.core.runs.run_store import StoredRun, list_runs
@@ -33,17 +35,16 @@ from workbench.core.script_export import export_script
 
 pytestmark = pytest.mark.slow
 
-EPOCHS = 4
+EPOCHS = 2
 WAITING = "import sys, time; sys.stdin.readline(); time.sleep(120)"
 """An instance that never does anything."""
 
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> ExperimentSpec:
-    """Two instances of two replicas, with dropout, so that seeds matter too."""
-    folder = tmp_path_factory.mktemp("preset")
-    changes = (f"train.epochs={EPOCHS}", "train.optimizer=adam")
-    return small_preset("mnist-popdist", folder, *changes)
+    """Two instances of two replicas, with a checkpoint after every update."""
+    shared = ("execution.instances=2", "ipu.auto_select_ipus=4")
+    return tiny_spec(tmp_path_factory.mktemp("preset"), *shared, EVERY_PIECE)
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +75,11 @@ def _run(
 
 @pytest.fixture(scope="module")
 def undisturbed(spec: ExperimentSpec, home: Path) -> tuple[StoredRun, list[Event]]:
-    """A run that nobody has disturbed."""
+    """A run that nobody has disturbed, and that has stopped for no checkpoint."""
+    execution = replace(spec.execution, checkpoint_every_s=0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IPU_WORKBENCH_HOME", str(home))
-        return _run(spec)
+        return _run(replace(spec, execution=execution))
 
 
 def _outcome(run: StoredRun) -> list[object]:
@@ -119,7 +121,7 @@ def test_a_killed_instance_ends_all_and_the_run_resumes_equal(
     spec: ExperimentSpec, undisturbed: tuple[StoredRun, list[Event]]
 ) -> None:
     def kill(event: Event, events: list[Event]) -> None:
-        if isinstance(event, EpochEnded) and event.epoch == 2:
+        if isinstance(event, EpochEnded):
             os.kill(_processes(events)[1], signal.SIGKILL)
 
     run, events = _run(spec, when=kill)
@@ -129,7 +131,16 @@ def test_a_killed_instance_ends_all_and_the_run_resumes_equal(
     assert end.status is run.status is RunStatus.FAILED
     assert end.message.startswith("instance 1 of 2 was ended by SIGKILL")
 
+    # Of the last two, one at least is inside an epoch.
+    for whole in run.directory.glob("checkpoints/epoch-??????.npz"):
+        whole.unlink()
     resumed, events = _run(spec, resume=run.run_id)
+    (began,) = [
+        row
+        for row in read_lines(run.directory / "metrics.jsonl")
+        if row["event"] == "resumed"
+    ]
+    assert began["step"] > 0
     assert resumed.run_id == run.run_id
     assert resumed.status is RunStatus.FINISHED, events[-1]
     assert _outcome(resumed) == _outcome(undisturbed[0])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from workbench.core.experiment.experiment_loading import load_experiment
+from tests.runtime.tiny_preset import EVERY_PIECE, tiny_spec
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.runs.events import EpochEnded, Evaluated, Event, Progressed
 from workbench.core.runs.record_files import read_lines
@@ -25,54 +25,6 @@ from workbench.core.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 
-PRESET = """
-[experiment]
-title = "Stopped inside an epoch"
-seed = 7
-
-[data]
-dataset = "synthetic"
-batch_size = 8
-train_samples = 256
-test_samples = 64
-labels = "sparse"
-
-[train]
-optimizer = "adam"
-learning_rate = 0.01
-loss = "sparse_categorical_crossentropy"
-epochs = 2
-
-[execution]
-steps_per_execution = "epoch"
-
-[[model.layers]]
-name = "input"
-kind = "Input"
-shape = [8]
-
-[[model.layers]]
-name = "dense"
-kind = "Dense"
-units = 16
-activation = "relu"
-
-[[model.layers]]
-name = "normal"
-kind = "BatchNormalization"
-
-[[model.layers]]
-name = "dropout"
-kind = "Dropout"
-rate = 0.25
-
-[[model.layers]]
-name = "dense_1"
-kind = "Dense"
-units = 4
-activation = "softmax"
-"""
-EVERY_PIECE = "execution.checkpoint_every_s=0.000001"
 WAYS = {
     "cpu": ("execution.api=cpu",),
     "replicas, several executions": (
@@ -115,14 +67,6 @@ class StopsInSecondEpoch(RunControl):
         return super().should_stop()
 
 
-def _spec(tmp_path: Path, *changes: str) -> ExperimentSpec:
-    preset = tmp_path / "tiny.toml"
-    preset.write_text(PRESET)
-    loaded = load_experiment(str(preset), changes)
-    assert loaded.spec is not None, loaded.problems
-    return loaded.spec
-
-
 def _run(spec: ExperimentSpec, control: RunControl, resume: str | None = None) -> Any:
     events: list[Event] = []
     run_experiment(spec, control, events.append, resume=resume)
@@ -152,8 +96,8 @@ def _outcome(run: StoredRun) -> list[Any]:
 def test_a_stopped_epoch_is_not_begun_again(
     way: str, tmp_path: Path, home: Path
 ) -> None:
-    _, whole = _run(_spec(tmp_path, *WAYS[way]), RunControl())
-    spec = _spec(tmp_path, *WAYS[way], EVERY_PIECE)
+    _, whole = _run(tiny_spec(tmp_path, *WAYS[way]), RunControl())
+    spec = tiny_spec(tmp_path, *WAYS[way], EVERY_PIECE)
     _, stopped = _run(spec, StopsInSecondEpoch(runs=home / "runs"))
     assert [e.epoch for e in stopped.events() if isinstance(e, EpochEnded)] == [1]
     events, resumed = _run(spec, RunControl(), stopped.run_id)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import collections
+import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from ipu_runtime.engine.programs.tracing import traced
@@ -26,6 +29,9 @@ _used: collections.Counter[str] = collections.Counter()
 _LOST = ("Collective ops is aborted", "LostInstanceError")
 """In errors of exchanges: TensorFlow's own, and what sessions make of ours."""
 
+_WORD = 8
+
+Array = npt.NDArray[Any]
 Exchange = Callable[[Any, int, int], Any]
 
 
@@ -79,6 +85,21 @@ def gather_instances(tensor: Any, instance: Instance) -> Any:
     if instance.count == 1:
         return stack
     return _exchanged("gather", stack, instance, values_of_processes)
+
+
+def gather_values(arrays: Sequence[Array], instance: Instance) -> list[Array]:
+    """Return the values of all processes, each array stacked; every bit is kept."""
+    content = b"".join(array.tobytes() for array in arrays)
+    # All in one exchange, which has no small types; the rest of a word is nothing.
+    padded = content.ljust(math.ceil(len(content) / _WORD) * _WORD, b"\0")
+    words = gather_instances(np.frombuffer(padded, np.int64), instance).numpy()
+    stacked, begin = [], 0
+    for array in arrays:
+        part = words.view(np.uint8)[:, begin : begin + array.nbytes]
+        shape = (instance.count, *array.shape)
+        stacked.append(part.copy().view(array.dtype).reshape(shape))
+        begin += array.nbytes
+    return stacked
 
 
 def take_from(root: int, tensor: Any, instance: Instance) -> Any:

@@ -4,80 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_runtime.engine.pipeline.pipeline_training import PipelineTraining, StoppedError
-from ipu_runtime.engine.programs.program_set import Program
 from ipu_runtime.engine.replicas.instance_exchange import lost_instances_named
-from ipu_runtime.engine.replicas.replica_state import ReplicaState
 from ipu_runtime.engine.session.batch_callbacks import BatchCallbacks, CallbackThread
-from ipu_runtime.engine.session.keeping import PartOfEpoch, current_keeper
+from ipu_runtime.engine.session.epoch_keeping import epoch_keeping
 from ipu_runtime.engine.session.metric_results import Logs, single_values
 from ipu_runtime.engine.session.observer import (
     Observer,
-    ProgramCall,
     Progress,
     current_observer,
 )
-from ipu_runtime.engine.session.step_count import StepCount
-from ipu_runtime.system.instances import Instance
+from ipu_runtime.engine.session.work import EpochOutcome, Work
 
 _SHOWN_EVERY_S = 0.1
 _LOOK_EVERY_S = 0.05
-
-
-@dataclass
-class Work:
-    """A program with what is needed to run epochs with it."""
-
-    phase: str
-    """`train`, `test` or `predict`."""
-    program: Program
-    count: StepCount
-    logs: Callable[[], Logs]
-    """Reads the metrics as they stand."""
-    before_execution: Callable[[], None]
-    after_execution: Callable[[], None]
-    joined: bool
-    """Whether executions may run into each other, because nobody looks between."""
-    stop_training: Callable[[], bool]
-    collected: Callable[[list[Logs]], None]
-    """Told the metric values after every batch, where they are collected."""
-    update: int
-    """Batches of one weight update, over all replicas."""
-    state: tuple[ReplicaState, ...]
-    """What an epoch hands on from piece to piece besides weights."""
-    instance: Instance = field(default_factory=Instance)
-    """This process among those that train together."""
-    done: int = 0
-    """Batches that were run, over all replicas."""
-    seconds: float = 0.0
-    """Measured time of all pieces but the first, which compiles."""
-    batches: int = 0
-    """Batches of those pieces."""
-    call: ProgramCall | None = None
-    """What is told of it; None if nobody wants to know."""
-
-    @property
-    def host_step_ms(self) -> float:
-        """Measured time of a step."""
-        steps = self.batches / self.count.replicas
-        return self.seconds * 1e3 / steps if steps else 0.0
-
-
-@dataclass
-class EpochOutcome:
-    """What an epoch has come to."""
-
-    logs: Logs
-    stopped: bool = False
-    """Whether somebody outside has asked to stop."""
-    exhausted: bool = False
-    """Whether a data set of unknown size has ended too early."""
-    outputs: list[Any] = field(default_factory=list)
 
 
 _PROGRAM_NAMES = {"train": "training", "test": "evaluation", "predict": "prediction"}
@@ -95,7 +39,7 @@ class Epoch:
         self._epoch = epoch
         self._asynchronous = asynchronous
         self._observer = current_observer()
-        self._keeper = current_keeper() if work.phase == "train" else None
+        self._keeping = epoch_keeping(work)
         self._shown_at = self._told_at = time.perf_counter()
         self._seconds = 0.0
         self._steps_since = 0.0
@@ -120,7 +64,7 @@ class Epoch:
 
     def _run(self, source: Any, thread: CallbackThread | None) -> None:
         work, count = self._work, self._work.count
-        step = self._resume()
+        step = self._keeping.begin()
         while step < count.steps:
             inside = 0 if work.joined else step % count.per_execution
             end = count.steps if work.joined else step - inside + count.per_execution
@@ -136,26 +80,7 @@ class Epoch:
             ended = self._outcome.stopped or self._outcome.exhausted
             if ended or work.stop_training():
                 return
-            self._keep(step * count.replicas)
-
-    def _resume(self) -> int:
-        """Put back what was kept of this epoch; return the steps it had done."""
-        begun = self._keeper.begun() if self._keeper else None
-        if begun is None:
-            return 0
-        values = list(begun.values)
-        for state in self._work.state:
-            state.save(values[: len(state.variables)])
-            del values[: len(state.variables)]
-        return begun.step
-
-    def _keep(self, batch: int) -> None:
-        """Tell the keeper, if it wants to know, where no weight update is under way."""
-        work, keeper = self._work, self._keeper
-        at_update = batch % work.update == 0 and batch < work.count.batches
-        if keeper is not None and at_update and keeper.due():
-            values = [item.numpy() for state in work.state for item in state.load()]
-            keeper.keep(PartOfEpoch(batch // work.count.replicas, values))
+            self._keeping.keep(step * count.replicas)
 
     def _run_execution(
         self, source: Any, step: int, end: int, thread: CallbackThread | None
@@ -167,9 +92,8 @@ class Epoch:
             if self._observer and self._asked_to_stop(self._observer):
                 self._outcome.stopped = True
                 return False
-            size = work.program.pieces.next(last - batch)
-            if self._keeper is not None and self._keeper.due():
-                size = min(size, work.update - batch % work.update)
+            left = min(last - batch, self._keeping.most(batch))
+            size = work.program.pieces.next(left)
             try:
                 results = self._piece(source, batch, size)
             except StoppedError:
@@ -189,7 +113,7 @@ class Epoch:
             batch += size
             self._show(batch // replicas, done=batch == last)
             if batch < last:
-                self._keep(batch)
+                self._keeping.keep(batch)
         return True
 
     def _piece(self, source: Any, batch: int, size: int) -> Any:

@@ -17,7 +17,8 @@ class PartOfEpoch:
     """Steps that are done, per replica."""
     values: Sequence[Any] = ()
     """What the loop has besides the model and its optimizer: metrics so far, and
-    statistics of every replica; arrays in the loop's own order."""
+    statistics of every replica; arrays in the loop's own order. Of several processes
+    each has the values of all along its first axis."""
 
 
 class Keeper(Protocol):
@@ -25,6 +26,9 @@ class Keeper(Protocol):
 
     def due(self) -> bool:
         """Asked between pieces: whether to be told after the next weight update."""
+
+    def due_in_s(self) -> float:
+        """Return the seconds until then; infinite if that is never."""
 
     def keep(self, part: PartOfEpoch) -> None:
         """No weight update is under way; the epoch has come so far."""

@@ -14,7 +14,7 @@ from ipu_runtime.engine.feeds.make_feed import make_feed
 from ipu_runtime.engine.programs.kept_with_model import drop_programs, kept_of
 from ipu_runtime.engine.replicas.instance_exchange import mean_over_instances
 from ipu_runtime.engine.session.batch_callbacks import BatchCallbacks, callback_list
-from ipu_runtime.engine.session.epoch import Epoch, EpochOutcome
+from ipu_runtime.engine.session.epoch import Epoch
 from ipu_runtime.engine.session.metric_results import Logs, single_values
 from ipu_runtime.engine.session.model_options import ModelOptions
 from ipu_runtime.engine.session.observer import begin_call, end_call, end_epoch
@@ -25,6 +25,7 @@ from ipu_runtime.engine.session.session import (
     open_session,
 )
 from ipu_runtime.engine.session.step_profile import IpuProfile
+from ipu_runtime.engine.session.work import EpochOutcome
 from ipu_runtime.frameworks.keras_data import split_for_validation
 from ipu_runtime.frameworks.keras_training import (
     first_epoch,

@@ -25,7 +25,6 @@ from ipu_runtime.engine.programs.program_set import ProgramSet, Setting
 from ipu_runtime.engine.reading.keras_reader import ReadModel
 from ipu_runtime.engine.session.batch_callbacks import BatchCallbacks
 from ipu_runtime.engine.session.count_remedies import add_remedies
-from ipu_runtime.engine.session.epoch import Work
 from ipu_runtime.engine.session.interception import (
     Program,
     announce,
@@ -47,6 +46,7 @@ from ipu_runtime.engine.session.session_notes import (
     warn_of_statistics,
 )
 from ipu_runtime.engine.session.step_count import StepCount, count_steps
+from ipu_runtime.engine.session.work import Work
 from ipu_runtime.frameworks.keras_calls import layers_inside
 from ipu_runtime.frameworks.keras_training import (
     build_for_inference,

@@ -144,6 +144,10 @@ class EpochWatch(CheckpointSaverListener):
         """Whether the last checkpoint is old enough."""
         return self._clock.due()
 
+    def due_in_s(self) -> float:
+        """Return the time until it is; infinite if it never is."""
+        return self._clock.due_in_s()
+
     def begun(self) -> PartOfEpoch | None:
         """The estimator's own checkpoint says it."""
         return None

@@ -288,8 +288,7 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         Kind.FLOAT,
         60.0,
         "Seconds between checkpoints inside an epoch: what a stopped or killed run "
-        "does again at most. Every epoch ends with one; 0 leaves it at those, and so "
-        "do several instances.",
+        "does again at most. Every epoch ends with one; 0 leaves it at those.",
         minimum=0,
         maximum=86_400,
         unit="s",
@@ -353,6 +352,30 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "Whether each replica fetches only its share of what "
         "pipeline.offload_weight_update_variables keeps in streaming memory.",
         (_TIME,),
+    ),
+    Field(
+        "pipeline.offload_gradient_accumulation_buffers",
+        Kind.BOOL,
+        False,
+        "Whether sums of gradients live in streaming memory, from where every "
+        "backward pass fetches them, and where it sends them back.",
+        (_TIME, _MEMORY),
+    ),
+    Field(
+        "pipeline.replicated_weight_sharding",
+        Kind.BOOL,
+        False,
+        "Whether each replica holds its share of the weights, and gathers the rest "
+        "for every pass of a stage.",
+        (_TIME, _MEMORY),
+    ),
+    Field(
+        "pipeline.offload_weights",
+        Kind.BOOL,
+        False,
+        "Whether the shares of pipeline.replicated_weight_sharding live in streaming "
+        "memory instead of the IPU.",
+        (_TIME, _MEMORY),
     ),
     Field(
         "pipeline.locked",

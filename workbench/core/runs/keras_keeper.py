@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +31,13 @@ class CheckpointClock:
 
     def due(self) -> bool:
         """Whether the last checkpoint is old enough."""
-        return 0 < self._every_s <= time.monotonic() - self._saved_at
+        return self.due_in_s() <= 0
+
+    def due_in_s(self) -> float:
+        """Return the time until it is; infinite if it never is."""
+        if not self._every_s:
+            return math.inf
+        return self._saved_at + self._every_s - time.monotonic()
 
     def saved(self) -> None:
         """Count from here: the run is safe."""
@@ -51,8 +58,7 @@ class KerasKeeper:
         self._directory = directory
         self._observer = observer
         self._model = model
-        # Inside of an epoch, replicas of other processes have values of their own.
-        self._clock = CheckpointClock(every_s if instance.count == 1 else 0.0)
+        self._clock = CheckpointClock(every_s)
         self._writes = instance.index == 0
         self._metrics: list[Mapping[str, Any]] = []
         self._epochs_done = 0
@@ -69,6 +75,10 @@ class KerasKeeper:
     def due(self) -> bool:
         """Whether the last checkpoint is old enough."""
         return self._clock.due()
+
+    def due_in_s(self) -> float:
+        """Return the time until it is; infinite if it never is."""
+        return self._clock.due_in_s()
 
     def begun(self) -> PartOfEpoch | None:
         """Return what the epoch that starts now goes on from; None: its start."""
