@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ipu_runtime.plan.costs.op_costs import ADD, OTHER, UPDATE, Costing, OpCost
@@ -59,6 +59,8 @@ class LayerCost(NamedTuple):
     """Operations of one layer, by when they run."""
 
     layer: Layer
+    alike: int
+    """Layers of one number have the same operations."""
     forward: tuple[OpCost, ...]
     backward: tuple[OpCost, ...]
     accumulate: tuple[OpCost, ...]
@@ -66,7 +68,8 @@ class LayerCost(NamedTuple):
     update: tuple[OpCost, ...]
 
 
-def gradient_needed(model: ModelSpec) -> dict[str, bool]:
+@functools.lru_cache(maxsize=64)
+def gradient_needed(model: ModelSpec) -> Mapping[str, bool]:
     """Tell for every layer whether something before or in it is trained."""
     needed: dict[str, bool] = {}
     for layer in model.layers:
@@ -75,7 +78,8 @@ def gradient_needed(model: ModelSpec) -> dict[str, bool]:
     return needed
 
 
-def count_consumers(model: ModelSpec) -> dict[str, int]:
+@functools.lru_cache(maxsize=64)
+def count_consumers(model: ModelSpec) -> Mapping[str, int]:
     """Count how often every layer's output is taken."""
     consumers = {layer.name: 0 for layer in model.layers}
     for layer in model.layers:
@@ -84,54 +88,78 @@ def count_consumers(model: ModelSpec) -> dict[str, int]:
     return consumers
 
 
-@functools.lru_cache(maxsize=64)
-def _settings_keys(model: ModelSpec) -> tuple[str, ...]:
-    """Return what every layer is set to, so that equal layers are costed once."""
-    settings = ({**layer.spec.settings, "name": ""} for layer in model.layers)
-    return tuple(repr(sorted(items.items())) for items in settings)
-
-
 @functools.lru_cache(maxsize=512)
 def cost_layers(work: LayerWork) -> tuple[LayerCost, ...]:
     """Cost the layers that can have a stage, in order."""
-    model, batch, cost, optimizer, with_loss = work
+    model = work.model
+    if model.ordered is not model:
+        # The order changes no cost, and plans need both.
+        ordered = cost_layers(work._replace(model=model.ordered))
+        by_name = {own.layer.name: own for own in ordered}
+        return tuple(by_name[layer.name] for layer in model.stage_layers)
     needed = gradient_needed(model)
     consumers = count_consumers(model)
     kinds = {layer.name: layer.kind for layer in model.layers}
-    seen: dict[object, tuple[list[OpCost], list[OpCost]]] = {}
+    own: dict[object, tuple[list[OpCost], list[OpCost]]] = {}
+    seen: dict[object, LayerCost] = {}
     costs = []
-    for layer, settings in zip(model.layers, _settings_keys(model), strict=True):
+    for layer, number in zip(model.layers, model.alike, strict=True):
         if layer.kind == "Input":
             continue
-        input_gradient = any(needed[name] for name in layer.inputs)
-        key = (layer.kind, settings, layer.input_shapes, layer.traced, input_gradient)
-        if key not in seen:
-            seen[key] = _own_ops(layer, batch, cost, input_gradient)
-        forward, backward = list(seen[key][0]), list(seen[key][1])
-        kind = kind_of(layer)
-        if not cost.training and kinds[layer.inputs[0]] in kind.folds_into:
-            forward = []
-        if cost.training and needed[layer.name]:
-            forks = consumers[layer.name] - 1
-            total = batch * layer.output_size
-            backward[:0] = [
-                cost.passes("gradient add at fork", total, ADD) for _ in range(forks)
-            ]
-        else:
-            backward = []
-        if with_loss and layer.name in model.outputs:
-            forward, backward = _with_loss(layer, batch, cost, forward, backward)
-        trained = cost.training
-        costs.append(
-            LayerCost(
-                layer,
-                tuple(forward),
-                tuple(backward),
-                accumulate_ops(layer, cost) if trained else (),
-                update_ops(layer, cost, optimizer) if trained else (),
-            )
+        call = _Call(
+            input_gradient=any(needed[name] for name in layer.inputs),
+            before="" if work.cost.training else kinds[layer.inputs[0]],
+            forks=consumers[layer.name] - 1,
+            makes_loss=work.with_loss and layer.name in model.outputs,
         )
+        if (number, call) not in seen:
+            key = number, call.input_gradient
+            if key not in own:
+                own[key] = _own_ops(layer, work.batch, work.cost, call.input_gradient)
+            seen[number, call] = _in_place(layer, len(seen), own[key], call, work)
+        costs.append(seen[number, call]._replace(layer=layer))
     return tuple(costs)
+
+
+class _Call(NamedTuple):
+    """What the cost of a layer depends on besides the layer itself."""
+
+    input_gradient: bool
+    before: str
+    """Kind of the layer that it takes first, where it may become a part of that."""
+    forks: int
+    """How many layers take its output besides the first."""
+    makes_loss: bool
+
+
+def _in_place(
+    layer: Layer,
+    alike: int,
+    own: tuple[list[OpCost], list[OpCost]],
+    call: _Call,
+    work: LayerWork,
+) -> LayerCost:
+    """Cost a layer where it stands in its model."""
+    (forward, backward), cost = own, work.cost
+    if call.before in kind_of(layer).folds_into:
+        forward = []
+    trained = any(weight.trainable for weight in layer.weights)
+    if cost.training and (trained or call.input_gradient):
+        total = work.batch * layer.output_size
+        fork = cost.passes("gradient add at fork", total, ADD)
+        backward = [fork] * call.forks + backward
+    else:
+        backward = []
+    if call.makes_loss:
+        forward, backward = _with_loss(layer, work.batch, cost, forward, backward)
+    return LayerCost(
+        layer,
+        alike,
+        tuple(forward),
+        tuple(backward),
+        accumulate_ops(layer, cost) if cost.training else (),
+        update_ops(layer, cost, work.optimizer) if cost.training else (),
+    )
 
 
 def infeed_op(values: int, cost: Costing, *, rearranged_on_host: bool) -> OpCost:

@@ -28,6 +28,7 @@ def plan_layers(
     crossing = _crossing_bytes(model, batch, label_values)
     stashed, touched = _layer_bytes(model, batch, cost.training)
     fixed = program_code((), cost, table).code_bytes
+    codes: dict[int, int] = {}
     plans = []
     for at, own in enumerate(cost_layers(work)):
         backward = own.backward + (own.accumulate if accumulates else ())
@@ -37,7 +38,8 @@ def plan_layers(
         copies = int(accumulates) + (optimizer.slots if cost.training else 0)
         weight_bytes = (own.layer.parameters + trained * copies) * cost.value_bytes
         ops = own.forward + backward + own.update
-        code = program_code(ops, cost, table).code_bytes - fixed
+        if own.alike not in codes:
+            codes[own.alike] = program_code(ops, cost, table).code_bytes - fixed
         temporary = max((op.temporary_bytes for op in ops), default=0) * cost.tiles
         plans.append(
             LayerPlan(
@@ -56,7 +58,7 @@ def plan_layers(
                 forward_ops=own.forward,
                 backward_ops=backward,
                 update_ops=own.update,
-                resident_bytes=weight_bytes + code,
+                resident_bytes=weight_bytes + codes[own.alike],
                 stash_bytes=stashed[at],
                 working_bytes=temporary + touched[at],
             )

@@ -36,15 +36,17 @@ class StageSums(NamedTuple):
 @functools.lru_cache(maxsize=512)
 def sum_layers(work: LayerWork) -> tuple[LayerSums, ...]:
     """Add up the operations of every layer."""
-    return tuple(
-        LayerSums(
-            sum_ops(layer.forward),
-            sum_ops(layer.backward),
-            sum_ops(layer.accumulate),
-            sum_ops(layer.update),
-        )
-        for layer in cost_layers(work)
-    )
+    known: dict[int, LayerSums] = {}
+    costs = cost_layers(work)
+    for layer in costs:
+        if layer.alike not in known:
+            known[layer.alike] = LayerSums(
+                sum_ops(layer.forward),
+                sum_ops(layer.backward),
+                sum_ops(layer.accumulate),
+                sum_ops(layer.update),
+            )
+    return tuple(known[layer.alike] for layer in costs)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -58,9 +60,8 @@ def sum_stages(
     for layer, own, stage in zip(
         work.model.stage_layers, sum_layers(work), stage_of_layer, strict=True
     ):
-        parts = (own.forward, own.backward, own.accumulate, own.update)
         sums[stage] = [
-            total.plus(part) for total, part in zip(sums[stage], parts, strict=True)
+            total.plus(part) for total, part in zip(sums[stage], own, strict=True)
         ]
         gradients[stage] += [
             weight.size * work.cost.value_bytes

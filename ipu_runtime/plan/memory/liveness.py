@@ -239,20 +239,21 @@ class _Stage(NamedTuple):
 
     def _count(self, spans: Iterable[tuple[int, int, float]]) -> Floats:
         """Add up sizes over the layers from the first to the end of each span."""
-        changes = np.zeros(len(self.layers) + 1)
+        # A list: single values of an array take ten times as long to change.
+        changes = [0.0] * (len(self.layers) + 1)
         for first, end, size in spans:
             changes[first] += size
             changes[end + 1] -= size
         return np.cumsum(changes)[:-1]
 
     def _temporaries(self, direction: str) -> Floats:
-        return np.array(
-            [
-                _largest(getattr(layer, direction)) * self.cost.tiles
-                for layer in self.layers
-            ],
-            dtype=np.float64,
-        )
+        known: dict[int, int] = {}
+        for layer in self.layers:
+            if layer.alike not in known:
+                largest = _largest(getattr(layer, direction))
+                known[layer.alike] = largest * self.cost.tiles
+        own = [known[layer.alike] for layer in self.layers]
+        return np.array(own, dtype=np.float64)
 
 
 def _largest(ops: tuple[OpCost, ...]) -> int:

@@ -141,6 +141,24 @@ class ModelSpec:
         return ModelSpec((*self.input_layers, *layers), self.outputs, self.dtype)
 
     @functools.cached_property
+    def alike(self) -> tuple[int, ...]:
+        """A number for every layer; those of one number differ only in name and place.
+
+        So what follows from a layer alone is worked out once for all that are alike.
+        """
+        numbers: dict[object, int] = {}
+        return tuple(
+            numbers.setdefault(_looks(layer), len(numbers)) for layer in self.layers
+        )
+
+    @functools.cached_property
     def parameters(self) -> int:
         """Number of weight values of the whole model."""
         return sum(layer.parameters for layer in self.layers)
+
+
+def _looks(layer: Layer) -> object:
+    # As text, because values of settings may be lists, and True is not 1.
+    settings = repr(sorted({**layer.spec.settings, "name": ""}.items()))
+    shapes = (layer.input_shapes, layer.output_shape)
+    return layer.kind, settings, shapes, layer.weights, layer.traced

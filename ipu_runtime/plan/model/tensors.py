@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ipu_runtime.plan.costs.layer_costs import count_consumers, gradient_needed
-from ipu_runtime.plan.layers.kind import Kept
+from ipu_runtime.plan.layers.kind import Kept, LayerKind
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
 from ipu_runtime.plan.model.shapes import kind_of
 
@@ -50,7 +51,7 @@ def find_tensors(model: ModelSpec) -> TensorTable:
     index = {layer.name: position for position, layer in enumerate(layers)}
     consumers = count_consumers(model)
     needed = gradient_needed(model)
-    kept = {layer.name: kind_of(layer).kept(layer) for layer in layers}
+    kinds, kept = _kinds_and_kept(model)
     root: dict[str, str] = {}
     sharers: dict[str, list[int]] = {}
     users: dict[str, list[int]] = {}
@@ -58,7 +59,7 @@ def find_tensors(model: ModelSpec) -> TensorTable:
     outputs: set[str] = set()
     by_name = {layer.name: layer for layer in model.layers}
     for layer in model.layers:
-        own = _root_of(layer, root, consumers, kept)
+        own = _root_of(layer, kinds, root, consumers, kept)
         root[layer.name] = own
         users.setdefault(own, [])
         sharers.setdefault(own, []).append(index.get(layer.name, -1))
@@ -95,6 +96,24 @@ def find_tensors(model: ModelSpec) -> TensorTable:
     )
 
 
+def _kinds_and_kept(
+    model: ModelSpec,
+) -> tuple[dict[str, LayerKind], dict[str, Kept]]:
+    """Return what every layer but inputs is and keeps; those alike are asked once."""
+    known: dict[int, tuple[LayerKind, Kept]] = {}
+    kinds: dict[str, LayerKind] = {}
+    kept: dict[str, Kept] = {}
+    for layer, number in zip(model.layers, model.alike, strict=True):
+        if layer.kind == "Input":
+            continue
+        if number not in known:
+            kind = kind_of(layer)
+            known[number] = kind, kind.kept(layer)
+        kinds[layer.name], kept[layer.name] = known[number]
+    return kinds, kept
+
+
+@functools.lru_cache(maxsize=64)
 def streamed_bytes(model: ModelSpec, batch: int, label_values: int) -> int:
     """Count what the host sends for one micro-batch."""
     inputs = sum(
@@ -107,14 +126,15 @@ def streamed_bytes(model: ModelSpec, batch: int, label_values: int) -> int:
 
 def _root_of(
     layer: Layer,
+    kinds: Mapping[str, LayerKind],
     root: dict[str, str],
-    consumers: dict[str, int],
+    consumers: Mapping[str, int],
     kept: dict[str, Kept],
 ) -> str:
     """Return the layer whose memory holds this layer's output."""
     if layer.kind == "Input":
         return layer.name
-    kind = kind_of(layer)
+    kind = kinds[layer.name]
     if kind.view:
         return root[layer.inputs[0]]
     if kind.in_place:

@@ -120,6 +120,8 @@ def run_plan(args: argparse.Namespace) -> int:
             say(f"{args.trace}: without {left_out:,} tasks in the middle of the run")
     if code is ExitCode.USAGE:
         return code
+    if not conditions and other is None:
+        return code
     figures = plan_to_json(plan)
     if other is not None and not args.json:
         print_comparison(figures, other, args.compare)
