@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.segment import Segment
+from textual.color import Color
 from textual.command import CommandPalette
 from textual.geometry import Region
+from textual.strip import Strip
 
 from tests.ui.conftest import MakeApp, run_to_the_end
 from tests.ui.screen_text import screen_text
@@ -211,6 +214,20 @@ async def test_ascii_draws_plain_characters_only(make_app: MakeApp) -> None:
             await pilot.press(area)
             await pilot.pause()
             assert screen_text(app).isascii()
+
+
+async def test_a_line_is_made_harmless_once_not_with_every_frame(
+    make_app: MakeApp,
+) -> None:
+    app = make_app(ascii_only=True)
+    line = Strip([Segment("a\x1bb")])
+    black = Color.parse("black")
+    async with app.run_test():
+        frames = [
+            [line.apply_filter(item, black) for item in app.get_line_filters()]
+            for _ in range(2)
+        ]
+    assert all(first is second for first, second in zip(*frames, strict=True))
 
 
 async def test_keys_are_remapped_by_id(make_app: MakeApp, home: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import events, work
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
-from textual.filter import LineFilter, Monochrome, NoColor
+from textual.filter import LineFilter, Monochrome
 from textual.markup import escape
 from textual.screen import ModalScreen, Screen
 from textual.theme import BUILTIN_THEMES
@@ -39,7 +39,7 @@ from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.controllers.scripts import ScriptController
 from workbench.ui.key_order import KeyOrder
-from workbench.ui.line_filters import AsciiFilter, HarmlessFilter
+from workbench.ui.line_filters import ASCII, HARMLESS, NO_COLOR
 from workbench.ui.main_screen import MainScreen
 from workbench.ui.screens.palette import WorkbenchCommands
 from workbench.ui.screens.question import Ask, AskText, Confirm
@@ -84,11 +84,10 @@ class WorkbenchApp(App[None]):
         """Keep the terminal safe, and use plain characters when asked to."""
         filters = [
             # Greys of the terminal's own colours would be black on black.
-            NoColor() if self.native_ansi_color and type(item) is Monochrome else item
+            NO_COLOR if self.native_ansi_color and type(item) is Monochrome else item
             for item in super().get_line_filters()
         ]
-        filters.append(HarmlessFilter())
-        return [*filters, AsciiFilter()] if self.ascii_only else filters
+        return [*filters, HARMLESS, *([ASCII] if self.ascii_only else [])]
 
     async def on_event(self, event: events.Event) -> None:
         """Let keys act in the order in which they were typed."""

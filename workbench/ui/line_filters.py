@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.segment import Segment
 from textual.color import Color
-from textual.filter import LineFilter
+from textual.filter import LineFilter, NoColor
 
 from ipu_runtime.reports.plain_text import is_plain, without_harmful
 
@@ -68,3 +68,7 @@ class AsciiFilter(LineFilter):
             )
             for segment in segments
         ]
+
+
+# One of each for every frame: a line remembers by filter what it looks like.
+HARMLESS, ASCII, NO_COLOR = HarmlessFilter(), AsciiFilter(), NoColor()
