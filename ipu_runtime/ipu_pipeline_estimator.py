@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
 from ipu_runtime.engine.pipeline.graph_pipeline import build_run
-from ipu_runtime.engine.pipeline.pipeline_setup import placements
 from ipu_runtime.engine.programs.progress_scalars import MOST_SCALARS
 from ipu_runtime.engine.reading.model_scope import model_scope
 from ipu_runtime.engine.replicas.device_loop import build_loop
@@ -26,6 +25,7 @@ from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_runtime.ipu_run_config import RunConfig
 from ipu_runtime.pipelining.pipeline_op import PreparedPipeline, prepare
 from ipu_runtime.pipelining.pipeline_results import ResultOptions
+from ipu_runtime.plan.placements import requested
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
@@ -140,7 +140,7 @@ class IPUPipelineEstimator(EstimatorBase):
             after_loop=after_loop,
             finals=finals,
             schedule=pipeline.pipeline.schedule,
-            placements=placements(spec.pipeline_op_kwargs),
+            placements=requested(spec.pipeline_op_kwargs),
             peak_stash=stash[0] if stash else (),
         )
 

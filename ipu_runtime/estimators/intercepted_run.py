@@ -13,6 +13,7 @@ from ipu_runtime.pipelining.intercepted_pipeline import (
     PipelineSettings,
     intercepted_pipeline,
 )
+from ipu_runtime.plan.placements import placements
 
 CALLS = {
     ModeKeys.TRAIN: "train",
@@ -53,10 +54,12 @@ def intercepted_spec(spec: IPUPipelineEstimatorSpec) -> IPUPipelineEstimatorSpec
             given.get("pipeline_schedule"),
             given.get("recomputation_mode"),
             spec.device_mapping,
+            placements(given),
         ),
     )
     given["pipeline_schedule"] = settings.schedule
     given["recomputation_mode"] = settings.recomputation_mode
+    given |= settings.placements
     return spec._replace(
         gradient_accumulation_count=settings.count,
         device_mapping=settings.device_mapping,

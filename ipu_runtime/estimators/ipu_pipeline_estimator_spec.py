@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ipu_runtime.engine.session.interception import notice
 from ipu_runtime.estimators.tf_estimator import ModeKeys
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_runtime.plan.placements import PLACEMENTS
 
 Reduction = GradientAccumulationReductionMethod
 _PREPARED = {
@@ -22,17 +23,13 @@ _PREPARED = {
     "continuous_weight_updates": "continuous",
 }
 """Arguments of the pipeline operation that matter here, and where they go."""
-_NO_EFFECT = (
+_NOT_BUILT = (
     "gradient_accumulation_for_captured_grads",
-    "offload_weight_update_variables",
-    "replicated_optimizer_state_sharding",
-    "offload_activations",
-    "offload_gradient_accumulation_buffers",
-    "replicated_weight_sharding",
-    "offload_weights",
+    *PLACEMENTS,
     "outfeed_loss",
     "name",
 )
+"""Others, which the program does not depend on."""
 
 
 class _SpecFields(NamedTuple):
@@ -86,7 +83,7 @@ class IPUPipelineEstimatorSpec(_SpecFields):
             )
         if "accumulate_outfeed" in pipeline_op_kwargs:
             raise ValueError("`accumulate_outfeed` is set by the estimator itself.")
-        unknown = set(pipeline_op_kwargs) - set(_PREPARED) - set(_NO_EFFECT)
+        unknown = set(pipeline_op_kwargs) - set(_PREPARED) - set(_NOT_BUILT)
         if unknown:
             raise TypeError(
                 f"{', '.join(sorted(unknown))} is no argument of a pipeline."

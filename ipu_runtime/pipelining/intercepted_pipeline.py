@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,8 @@ class PipelineSettings:
     schedule: PipelineSchedule | None
     recomputation_mode: RecomputationMode | None
     device_mapping: Sequence[Any] | None
+    placements: Mapping[str, bool]
+    """Where things live, by the names of the arguments."""
 
 
 def intercepted_pipeline(
@@ -34,6 +36,7 @@ def intercepted_pipeline(
         "schedule": schedule.name,
         "recomputation": mode.name,
         "device_mapping": list(settings.device_mapping or ()),
+        **settings.placements,
     }
     if training:
         now["gradient_accumulation"] = settings.count
@@ -47,4 +50,5 @@ def intercepted_pipeline(
         changed = replace(changed, recomputation_mode=mode)
     if "device_mapping" in changes:
         changed = replace(changed, device_mapping=changes["device_mapping"] or None)
-    return changed
+    placements = {name: changes.get(name, now[name]) for name in settings.placements}
+    return replace(changed, placements=placements)

@@ -28,6 +28,7 @@ from ipu_runtime.pipelining.intercepted_pipeline import (
 from ipu_runtime.pipelining.optimizer_function_output import OptimizerFunctionOutput
 from ipu_runtime.pipelining.pipeline_results import ResultOptions, enqueue_results
 from ipu_runtime.pipelining.pipeline_update import update_of
+from ipu_runtime.plan.placements import placements
 from ipu_runtime.plan.schedule.building import build_schedule
 
 __all__ = ["OptimizerFunctionOutput", "pipeline", "recomputation_checkpoint"]
@@ -77,11 +78,11 @@ def pipeline(
 ) -> Any:
     """Return an operation that runs a pipeline `repeat_count` times.
 
-    Options about where things live on the device have no effect on results;
-    `pipeline_depth` is the older name of `gradient_accumulation_count`.
+    Options about where things live on the device have no effect on results, only on
+    the plan of a captured script; `pipeline_depth` is the older name of
+    `gradient_accumulation_count`.
     """
-    del offload_activations, offload_gradient_accumulation_buffers
-    del replicated_weight_sharding, offload_weights, name
+    del name
     if gradient_accumulation_count is None:
         gradient_accumulation_count = pipeline_depth
     settings = PipelineSettings(
@@ -89,6 +90,20 @@ def pipeline(
         pipeline_schedule,
         recomputation_mode,
         device_mapping,
+        placements(
+            {
+                "offload_activations": offload_activations,
+                "offload_weight_update_variables": offload_weight_update_variables,
+                "replicated_optimizer_state_sharding": (
+                    replicated_optimizer_state_sharding
+                ),
+                "offload_gradient_accumulation_buffers": (
+                    offload_gradient_accumulation_buffers
+                ),
+                "replicated_weight_sharding": replicated_weight_sharding,
+                "offload_weights": offload_weights,
+            }
+        ),
     )
     if current_interceptor() is not None:
         training = optimizer_function is not None

@@ -29,6 +29,12 @@ class PipelineRequest:
     """Whether what only the weight update needs lives in streaming memory."""
     shard_optimizer_state: bool = False
     """Whether each replica holds its share of what is offloaded."""
+    offload_accumulators: bool = False
+    """Whether sums of gradients live in streaming memory between micro-batches."""
+    shard_weights: bool = False
+    """Whether each replica holds its share of the weights, and gathers the rest."""
+    offload_weights: bool = False
+    """Whether these shares live in streaming memory; others never do."""
 
     def __post_init__(self) -> None:
         # The default is the default, whether somebody wrote it down or not.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ipu_runtime.plan.config.modelled_config import read_config
 from ipu_runtime.plan.costs.layer_plans import plan_layers
 from ipu_runtime.plan.hardware import HardwareFileError, HardwareTable, load_table
+from ipu_runtime.plan.memory.held import without_the_rest
 from ipu_runtime.plan.memory.memory_plan import MemoryPlan, plan_memory
 from ipu_runtime.plan.memory.memory_problems import memory_problems
 from ipu_runtime.plan.memory.remedies import find_remedies
@@ -117,13 +118,17 @@ def _can_be_planned(request: PlanRequest, problems: Sequence[Problem]) -> bool:
 
 
 def _layer_table(request: PlanRequest, replica: Replica) -> tuple[LayerPlan, ...]:
-    return plan_layers(
+    layers = plan_layers(
         replica.work._replace(model=request.model),
         request.stage_of_layer,
         request.label_values,
         replica.accumulates,
         replica.options.ipu.clock_hz,
         replica.table,
+    )
+    value_bytes = replica.options.costing.value_bytes
+    return without_the_rest(
+        layers, request.model, value_bytes, replica.held, replica.accumulates
     )
 
 

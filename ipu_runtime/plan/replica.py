@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ipu_runtime.plan.config.modelled_config import DeviceOptions
+from ipu_runtime.plan.costs.fetching import Fetching, StageBytes
 from ipu_runtime.plan.costs.host_io import (
     broadcast_us,
     feed_us,
@@ -23,6 +24,7 @@ from ipu_runtime.plan.costs.stage_costs import (
     sum_stages,
 )
 from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost, System
+from ipu_runtime.plan.memory.held import Held, what_is_held
 from ipu_runtime.plan.memory.liveness import stage_tensors, stash_bytes
 from ipu_runtime.plan.memory.memory_plan import MemoryRequest, stage_weights
 from ipu_runtime.plan.model.tensors import streamed_bytes
@@ -93,6 +95,11 @@ class Replica(NamedTuple):
         """Whether gradients are added up before an update."""
         several = self.request.gradient_accumulation > 1
         return self.request.training and (several or self.pipelined)
+
+    @property
+    def held(self) -> Held:
+        """What of the parameters stays on the tiles."""
+        return what_is_held(self.request.pipeline, self.replicas)
 
     @property
     def pipelined(self) -> bool:
@@ -197,6 +204,7 @@ class Replica(NamedTuple):
             boundaries=self.boundaries,
             replicas=self.replicas,
             checkpointed=self.checkpointed,
+            held=self.held,
         )
 
     def time(self) -> Timing:
@@ -213,10 +221,11 @@ class Replica(NamedTuple):
             infeed = Cycles()
         if not self.with_loss:
             streamed += outfeed_us(self._result_bytes(), rate, values)
+        recomputed, fetching = self._recomputed(), self._fetching()
         inputs = StepInputs(
             stages=self.stages,
             infeed=infeed,
-            recomputed=self._recomputed(),
+            recomputed=recomputed,
             infeed_us=streamed,
             overlapped=self.options.io_tiles > 0,
             accumulates=self.accumulates,
@@ -227,7 +236,10 @@ class Replica(NamedTuple):
             ipus_per_replica=self.ipus_per_replica,
             sum_buffer_bytes=self.options.sum_buffer_bytes,
             training=self.request.training,
-            state_us=self._state_us(),
+            state_us=fetching.updates_us() if fetching else (0.0,),
+            fetched=fetching.passes(own != Cycles() for own in recomputed)
+            if fetching
+            else (),
             clock_hz=clock_hz,
             constants=values,
         )
@@ -241,7 +253,6 @@ class Replica(NamedTuple):
                 self.mapping,
                 self.boundaries,
                 self.options.selection_order,
-                self._offload_us(),
             )
         )
 
@@ -270,34 +281,33 @@ class Replica(NamedTuple):
             return (*again, last)
         return (recomputed_forward(self.work),)
 
-    def _offload_us(self) -> tuple[float, ...]:
-        """Return the time of one transfer of each stage's stash to streaming memory."""
-        pipeline = self.request.pipeline
-        if pipeline is None or not pipeline.offload_activations:
-            return (0.0,) * len(self.mapping)
-        tensors = stage_tensors(self.work, self.stage_of_layer, self.checkpointed)
-        stash = stash_bytes(tensors, self.fifo_depth, self.recomputes)
-        sharing = min(self.system.ipus_per_machine, len(set(self.mapping)))
-        return tuple(self._streaming_us(size, sharing) for size in stash)
-
-    def _state_us(self) -> tuple[float, ...]:
-        """Return the time in which each stage's state is fetched, and sent back."""
-        request, pipeline = self.request, self.request.pipeline
-        if pipeline is None or not pipeline.offload_optimizer_state:
-            return (0.0,) * len(self.mapping)
-        _, trained = stage_weights(
-            request.model, self.stage_of_layer, self.options.costing.value_bytes
+    def _fetching(self) -> Fetching | None:
+        """Return what the stages of a pipeline have to wait for."""
+        model, pipeline = self.request.model, self.request.pipeline
+        if pipeline is None:
+            return None
+        stages, value_bytes = self.stage_of_layer, self.options.costing.value_bytes
+        tensors = [0] * len(self.mapping)
+        for layer, stage in zip(model.stage_layers, stages, strict=True):
+            tensors[stage] += len(layer.weights)
+        weights, trained = stage_weights(model, stages, value_bytes)
+        stash: tuple[int, ...] = (0,) * len(self.mapping)
+        if pipeline.offload_activations:
+            walked = stage_tensors(self.work, stages, self.checkpointed)
+            stash = stash_bytes(walked, self.fifo_depth, self.recomputes)
+        state = (self.optimizer.slots * size for size in trained)
+        sizes = map(StageBytes, stash, weights, tensors, trained, state)
+        return Fetching(
+            pipeline,
+            self.held,
+            tuple(sizes),
+            self.replicas,
+            len(set(self.mapping)),
+            self.ipus_per_replica,
+            self.request.training,
+            self.system,
+            self.table.values,
         )
-        held = self.replicas if pipeline.shard_optimizer_state else 1
-        sharing = min(
-            self.system.ipus_per_machine, self.replicas * len(set(self.mapping))
-        )
-        sizes = (2 * self.optimizer.slots * size / held for size in trained)
-        return tuple(self._streaming_us(size, sharing) for size in sizes)
-
-    def _streaming_us(self, size: float, sharing: int) -> float:
-        """Return the time of bytes to or from streaming memory, shared by so many."""
-        return size * max(sharing, 1) / (self.system.ipu.remote_gb_s * 1e3)
 
 
 def describe_replica(

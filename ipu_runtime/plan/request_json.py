@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.plan.model.model_json import model_from_json
+from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
@@ -56,10 +57,8 @@ def _pipeline(content: Mapping[str, Any]) -> PipelineRequest:
         ScheduleKind(content["schedule"]),
         Recomputation(content["recomputation"]),
         tuple(_whole(ipu) for ipu in content["device_mapping"]),
-        bool(content["offload_activations"]),
-        # Older records have neither.
-        bool(content.get("offload_optimizer_state")),
-        bool(content.get("shard_optimizer_state")),
+        # Older records have the first only.
+        **{name: bool(content.get(name)) for name in PLACEMENTS.values()},
     )
 
 

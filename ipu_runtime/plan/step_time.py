@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ipu_runtime.plan.costs.fetching import FetchedTime
 from ipu_runtime.plan.costs.layer_costs import Cycles
 from ipu_runtime.plan.costs.links import (
     all_reduce_us,
@@ -45,6 +46,8 @@ class StepInputs(NamedTuple):
     training: bool
     state_us: tuple[float, ...]
     """Streaming memory of every stage, once per weight update."""
+    fetched: tuple[FetchedTime, ...]
+    """What is not on the tiles, of every stage, once per micro-batch."""
     clock_hz: float
     constants: Mapping[str, float]
 
@@ -135,7 +138,6 @@ def time_pipeline(
     mapping: tuple[int, ...],
     boundaries: tuple[tuple[int, int], ...],
     selection_order: str,
-    offload_us: tuple[float, ...],
 ) -> Timing:
     """Time a pipeline by the step model."""
     constants, count = inputs.constants, inputs.accumulation
@@ -151,9 +153,10 @@ def time_pipeline(
             compute += part.compute
             exchange += part.exchange
             sync += part.sync
-        forward.append(ahead_us.total + offload_us[at])
-        backward.append(back_us.total + offload_us[at] if training else 0.0)
-        again.append(again_us.total)
+        fetched = inputs.fetched[at]
+        forward.append(ahead_us.total + fetched.forward_us)
+        backward.append(back_us.total + fetched.backward_us if training else 0.0)
+        again.append(again_us.total + fetched.again_us)
     streamed = inputs.infeed_us
     if inputs.overlapped:
         streamed = max(0.0, streamed - forward[0] - backward[0])
@@ -172,13 +175,13 @@ def time_pipeline(
     updates = _updates_us(inputs)
     whole_update = _largest(updates, mapping) + _us(_loop(constants), inputs).total
     copied = copy_us * steps / count
-    offloaded = sum(offload_us) * (2 if training else 1) / ipus
-    busy = (compute + exchange + sync + streamed) / ipus + offloaded
+    elsewhere = sum(fetched.total_us for fetched in inputs.fetched) / ipus
+    busy = (compute + exchange + sync + streamed) / ipus + elsewhere
     step = StepTime(
         compute_us=compute / ipus,
         exchange_us=exchange / ipus,
         sync_us=sync / ipus,
-        links_us=copied + offloaded + reduce / count,
+        links_us=copied + elsewhere + reduce / count,
         bubble_us=max(run_us / count - copied - busy, 0.0),
         update_us=whole_update / count,
         infeed_us=streamed / ipus,

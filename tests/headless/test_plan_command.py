@@ -271,6 +271,9 @@ def test_schedules_are_compared_for_training_only(
     [
         ("offload_weight_update_variables", "no pipeline whose optimizer state"),
         ("replicated_optimizer_state_sharding", "only what is offloaded is shared"),
+        ("offload_gradient_accumulation_buffers", "whose sums of gradients"),
+        ("replicated_weight_sharding", "no pipeline whose weights"),
+        ("offload_weights", "only weights that replicas share"),
     ],
 )
 def test_state_that_cannot_be_offloaded_is_said(

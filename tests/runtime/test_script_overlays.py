@@ -24,6 +24,11 @@ import tensorflow as tf
 import ipu_runtime
 from ipu_runtime.engine.session.interception import intercepted_by
 from ipu_runtime.estimators.base_estimator import EstimatorBase
+from ipu_runtime.pipelining.intercepted_pipeline import (
+    PipelineSettings,
+    intercepted_pipeline,
+)
+from ipu_runtime.plan.placements import placements
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.validation import validate
 from workbench.core.models.captured_model import CapturedModel, write_capture
@@ -183,7 +188,12 @@ def test_changes_from_outside_are_the_changes_of_a_copy(
     [
         pytest.param(
             "cifar10_pipeline_estimator",
-            {"execution.gradient_accumulation": 2, "pipeline.schedule": "Sequential"},
+            {
+                "execution.gradient_accumulation": 2,
+                "pipeline.schedule": "Sequential",
+                # Where things live changes no result.
+                "pipeline.offload_gradient_accumulation_buffers": True,
+            },
             {
                 'params["count"] if training': "2 if training",
                 "PipelineSchedule.Grouped": "PipelineSchedule.Sequential",
@@ -313,6 +323,17 @@ def test_a_capture_plans_as_the_script_does(
     fields = {key: value for key, value in planned.config.items() if "auto" not in key}
     assert fields == config
     assert replace(planned, config={}) == replace(request, config={})
+
+
+def test_weights_that_replicas_share_are_offloaded_unless_a_script_says_no() -> None:
+    for given, offloaded in ((None, True), (False, False)):
+        capture = Capture(code_of(__file__))
+        asked = {"replicated_weight_sharding": True, "offload_weights": given}
+        settings = PipelineSettings(4, None, None, None, placements(asked))
+        with intercepted_by(capture):
+            intercepted_pipeline("pipelining_ops.pipeline", True, settings)
+        assert capture.settings["replicated_weight_sharding"]
+        assert capture.settings["offload_weights"] is offloaded
 
 
 def test_a_captured_script_can_be_balanced(tmp_path: Path) -> None:

@@ -260,3 +260,13 @@ def test_where_things_live_is_told_to_the_pipeline() -> None:
     assert "offload_weight_update_variables=True" in text
     assert "replicated_optimizer_state_sharding=True" in text
     assert "offload_activations" not in text
+
+
+def test_shared_weights_stay_on_the_tiles_only_if_the_script_says_so() -> None:
+    shared = "pipeline.replicated_weight_sharding=true"
+    text = export_script(_spec("mnist-ipu-pipelined", shared))
+    assert "offload_weights=False" in text
+    text = export_script(
+        _spec("mnist-ipu-pipelined", shared, "pipeline.offload_weights=true")
+    )
+    assert "offload_weights=True" in text

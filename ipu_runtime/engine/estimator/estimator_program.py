@@ -52,8 +52,8 @@ class EstimatorProgram:
     """What the host fetches once at the end, by name of the result."""
     schedule: Schedule | None = None
     """The pipeline's schedule, for a pipeline."""
-    placements: tuple[bool, ...] = ()
-    """Where things of the pipeline live, in the order of `PLACEMENTS`."""
+    placements: Mapping[str, bool] = field(default_factory=dict)
+    """Where things of the pipeline live, by the names of a `PipelineRequest`."""
     peak_stash: tuple[int, ...] = ()
     """Most micro-batches that waited at each stage."""
     host_operation: Any = None

@@ -16,6 +16,7 @@ from ipu_runtime.engine.pipeline.pipeline_modes import (
 )
 from ipu_runtime.engine.reading.model_graph import Call, ModelGraph
 from ipu_runtime.engine.session.model_options import ModelOptions
+from ipu_runtime.plan.placements import PLACEMENTS, requested
 from ipu_runtime.plan.plan import PipelineRequest
 from ipu_runtime.plan.schedule.building import (
     build_schedule,
@@ -34,25 +35,12 @@ _KNOWN_ARGUMENTS = frozenset(
         "forward_propagation_stages_poplar_options",
         "backward_propagation_stages_poplar_options",
         "weight_update_poplar_options",
-        "offload_weight_update_variables",
-        "replicated_optimizer_state_sharding",
-        "offload_activations",
-        "offload_gradient_accumulation_buffers",
-        "replicated_weight_sharding",
-        "offload_weights",
+        *PLACEMENTS,
         "continuous_weight_updates",
         "accumulate_outfeed_dtype",
         "name",
     }
 )
-
-
-PLACEMENTS = (
-    "offload_activations",
-    "offload_weight_update_variables",
-    "replicated_optimizer_state_sharding",
-)
-"""Arguments that say where things live, which only the plan minds."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +53,8 @@ class Cut:
     device_mapping: tuple[int, ...]
     stage_of_call: tuple[int, ...]
     io_tiles: bool
-    placements: tuple[bool, ...]
-    """The values of `PLACEMENTS`."""
+    placements: Mapping[str, bool]
+    """Where things live, by the names of a `PipelineRequest`."""
     accumulator_dtype: Any
     accumulates_captured: bool
     """Whether captured gradients are accumulated as those of the weights are."""
@@ -93,7 +81,7 @@ class Cut:
             self.kind,
             self.recomputation,
             self.device_mapping,
-            *self.placements,
+            **self.placements,
         )
 
     def check_count(self, count: int, training: bool) -> None:
@@ -130,11 +118,6 @@ def moving_statistics(cut: Cut) -> list[str]:
         if isinstance(call.operation, keras.layers.BatchNormalization)
         and 0 < call.operation.momentum < 1
     ]
-
-
-def placements(arguments: Mapping[str, Any]) -> tuple[bool, ...]:
-    """Return what arguments of a pipeline say about where things live."""
-    return tuple(bool(arguments.get(name)) for name in PLACEMENTS)
 
 
 def check_device(options: ModelOptions, device: Device) -> int:
@@ -196,7 +179,7 @@ def make_cut(
         device_mapping=mapping,
         stage_of_call=stage_of,
         io_tiles=bool(device.config.get("io_tiles.num_io_tiles", 0)),
-        placements=placements(arguments),
+        placements=requested(arguments),
         accumulator_dtype=arguments.get("gradient_accumulation_dtype"),
         accumulates_captured=bool(
             arguments.get("gradient_accumulation_for_captured_grads")

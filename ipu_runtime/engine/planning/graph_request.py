@@ -53,7 +53,7 @@ def graph_request(
             program.schedule.kind,
             program.schedule.recomputation,
             program.schedule.device_mapping,
-            *program.placements,
+            **program.placements,
         )
     request = PlanRequest(
         model=spec,

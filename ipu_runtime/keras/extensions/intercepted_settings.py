@@ -12,7 +12,6 @@ from ipu_runtime.engine.pipeline.pipeline_modes import (
     PipelineSchedule,
     RecomputationMode,
 )
-from ipu_runtime.engine.pipeline.pipeline_setup import PLACEMENTS
 from ipu_runtime.engine.reading.model_graph import network_of
 from ipu_runtime.engine.session.interception import changed_settings, notice
 from ipu_runtime.engine.session.model_options import (
@@ -23,6 +22,7 @@ from ipu_runtime.engine.session.model_runner import drop_programs
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.layer_calls import assignments_of, give_stages
+from ipu_runtime.plan.placements import PLACEMENTS, placements
 from ipu_runtime.system.emulated_device import device_for
 
 _ARGUMENTS = {"epochs": 1, "steps_per_epoch": 0, "batch_size": 32}
@@ -79,7 +79,7 @@ def _pipeline_settings(options: ModelOptions) -> dict[str, Any]:
         "schedule": schedule.name,
         "recomputation": mode.name,
         "device_mapping": list(options.device_mapping or ()),
-        **{name: bool(given.get(name)) for name in PLACEMENTS},
+        **placements(given),
     }
 
 

@@ -40,20 +40,51 @@ def all_reduce_us(
 
     The bytes are those of the IPU of a replica that has most to reduce.
     """
+    return _collective_us(
+        total_bytes, replicas, collectives, constants, ipus_per_replica, ways=2
+    )
+
+
+def all_gather_us(
+    total_bytes: int,
+    replicas: int,
+    collectives: int,
+    constants: Mapping[str, float],
+    ipus_per_replica: int = 1,
+) -> float:
+    """Return the time in which every replica gets what all of them hold together.
+
+    A sum shares out its parts and then gathers them: this is the second half of it.
+    """
+    return _collective_us(
+        total_bytes, replicas, collectives, constants, ipus_per_replica, ways=1
+    )
+
+
+def _collective_us(
+    total_bytes: int,
+    replicas: int,
+    collectives: int,
+    constants: Mapping[str, float],
+    ipus_per_replica: int,
+    *,
+    ways: int,
+) -> float:
     if replicas < 2 or not collectives:
         return 0.0
     rack = max(int(constants["rack_ipus"]) // ipus_per_replica, 1)
     inside = min(replicas, rack)
-    fixed = constants["collective_us"] + constants["hop_us"] * collective_hops(inside)
+    hops = ways * collective_hops(inside) / 2
+    fixed = constants["collective_us"] + constants["hop_us"] * hops
     rate = constants["pair_gb_s"] if inside == 2 else constants["ring_gb_s"]
-    moved = 2 * (inside - 1) / inside * total_bytes
+    moved = ways * (inside - 1) / inside * total_bytes
     time = collectives * fixed + moved / (rate * 1e3)
     if replicas > rack:
         racks = -(-replicas // rack)
         # What the IPUs of a machine hold goes through its gateway once, however many
         # of them hold the same.
         held = total_bytes * min(ipus_per_replica, int(constants["machine_ipus"]))
-        crossing = 2 * (racks - 1) / racks * held
+        crossing = ways * (racks - 1) / racks * held
         time += collectives * constants["rack_us"]
         time += crossing / (constants["rack_gb_s"] * 1e3)
     return time

@@ -11,6 +11,7 @@ from ipu_runtime.plan.costs.layer_costs import LayerWork
 from ipu_runtime.plan.costs.op_costs import OpCost
 from ipu_runtime.plan.hardware import HardwareTable
 from ipu_runtime.plan.memory.code_size import StageCode, ipu_code
+from ipu_runtime.plan.memory.held import Held, largest_layers
 from ipu_runtime.plan.memory.liveness import StageTensors, stage_tensors, stash_bytes
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.plan import IpuMemory
@@ -47,6 +48,8 @@ class MemoryRequest(NamedTuple):
     replicas: int
     checkpointed: bool
     """Whether recomputation goes from one checkpoint to the next."""
+    held: Held
+    """What of the parameters stays on the tiles."""
 
 
 class MemoryPlan(NamedTuple):
@@ -67,7 +70,9 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
     tensors = stage_tensors(work, stage_of_layer, request.checkpointed)
     stash = stash_bytes(tensors, request.fifo_depth, request.recomputes)
     weights, trained = stage_weights(work.model, stage_of_layer, work.cost.value_bytes)
+    largest = largest_layers(work.model, stage_of_layer, work.cost.value_bytes)
     slots = work.optimizer.slots if work.cost.training else 0
+    held = request.held
     scale = table.values["live_scale"]
     memories, codes = [], []
     for ipu in sorted(set(request.mapping)):
@@ -86,9 +91,15 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
         live, temporaries = _working_set([tensors[stage] for stage in stages])
         waiting = sum(stash[stage] * request.fifo_depth[stage] for stage in stages)
         categories = {
-            "weights": sum(weights[stage] for stage in stages),
+            "weights": int(held.weights * sum(weights[stage] for stage in stages))
+            + held.gathers * max(largest[stage].weights for stage in stages),
             "optimizer": slots * own_trained,
-            "accumulators": own_trained if request.accumulates else 0,
+            "accumulators": request.accumulates
+            * (
+                own_trained
+                if held.accumulators
+                else max(largest[stage].trained for stage in stages)
+            ),
             "stash": 0 if request.offloads else waiting,
             "activations": int(live * scale),
             "temporaries": int(temporaries * scale),

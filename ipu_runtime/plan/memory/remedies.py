@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ipu_runtime.plan.costs.stage_costs import halve_stages
+from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.plan import IpuMemory, PipelineRequest, PlanRequest
-from ipu_runtime.plan.rules.replica_counts import ipus_per_replica
+from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, replica_count
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 
@@ -37,23 +38,33 @@ def find_remedies(
             value = ScheduleKind.INTERLEAVED.value
             candidate = (value, replace(request, pipeline=changed))
             yield Remedy("pipeline.schedule", iter([candidate]))
-        if pipeline is not None and not pipeline.offload_activations:
-            changed = replace(pipeline, offload_activations=True)
-            candidates: list[tuple[object, PlanRequest]] = [
-                (True, replace(request, pipeline=changed))
-            ]
-            yield Remedy("pipeline.offload_activations", iter(candidates))
-        if pipeline is not None and any(
-            item.by_category["optimizer"] for item in memory
-        ):
-            changed = replace(pipeline, offload_optimizer_state=True)
-            candidates = [(True, replace(request, pipeline=changed))]
-            yield Remedy("pipeline.offload_weight_update_variables", iter(candidates))
+        if pipeline is not None:
+            yield from _elsewhere(request, pipeline, memory)
     temporaries = max(item.by_category["temporaries"] for item in memory)
     if temporaries:
         yield Remedy(f"ipu.{_OPTIONS[0]}", _proportions(request))
     yield Remedy("pipeline.stages", _more_stages(request, system_ipus), shrinking=False)
     yield Remedy("data.batch_size", _smaller_batches(request))
+
+
+def _elsewhere(
+    request: PlanRequest, pipeline: PipelineRequest, memory: tuple[IpuMemory, ...]
+) -> Iterator[Remedy]:
+    """Put out of the tiles what a pipeline has there, one kind at a time."""
+    useful = {
+        "offload_activations": not pipeline.offload_activations,
+        "offload_weight_update_variables": any(
+            item.by_category["optimizer"] for item in memory
+        ),
+        "offload_gradient_accumulation_buffers": not pipeline.offload_accumulators,
+        "replicated_weight_sharding": not pipeline.shard_weights
+        and replica_count(request) > 1,
+    }
+    for name in (name for name, helps in useful.items() if helps):
+        moved: dict[str, Any] = {PLACEMENTS[name]: True}
+        changed = replace(pipeline, **moved)
+        candidate = (True, replace(request, pipeline=changed))
+        yield Remedy(f"pipeline.{name}", iter([candidate]))
 
 
 def _recomputation(request: PlanRequest) -> Iterator[Remedy]:

@@ -12,6 +12,7 @@ from ipu_runtime.plan.rules.count_rules import (
     check_steps,
 )
 from ipu_runtime.plan.rules.instance_rules import check_instances
+from ipu_runtime.plan.rules.placement_rules import check_placements
 from ipu_runtime.plan.rules.stage_rules import check_stages
 from ipu_runtime.plan.rules.traced_rules import check_traced
 
@@ -50,6 +51,7 @@ def check_request(
     problems += check_ipus(request, system.ipus if system else max(request.ipus, 1))
     problems += check_instances(request, system)
     problems += check_stages(request)
+    problems += check_placements(request)
     problems += check_micro_batches(request)
     problems += check_steps(request)
     problems += check_traced(request.model)

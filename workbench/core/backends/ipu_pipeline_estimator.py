@@ -15,6 +15,7 @@ from ipu_runtime.ipu_pipeline_estimator import (
 )
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 from ipu_runtime.pipelining.pipeline_op import OptimizerFunctionOutput
+from ipu_runtime.plan.placements import PLACEMENTS
 from workbench.core.backends.estimator_model import (
     classes_of,
     loss_of,
@@ -44,11 +45,7 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
             reduction_method=spec.execution.accumulation_reduction,
             pipeline_schedule=PipelineSchedule[spec.pipeline.schedule],
             recomputation_mode=RecomputationMode[spec.pipeline.recomputation],
-            offload_activations=spec.pipeline.offload_activations,
-            offload_weight_update_variables=spec.pipeline.offload_weight_update_variables,
-            replicated_optimizer_state_sharding=(
-                spec.pipeline.replicated_optimizer_state_sharding
-            ),
+            **{name: getattr(spec.pipeline, name) for name in PLACEMENTS},
         )
 
     train_with_estimator(

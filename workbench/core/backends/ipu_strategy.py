@@ -11,6 +11,7 @@ from ipu_runtime.engine.session.observer import observed_by
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras.pipeline_stage import PipelineStage
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.popdist.tensorflow import set_ipu_config
 from ipu_runtime.system.emulated_device import emulated_system
 from workbench.core.data.dataset import PreparedPart, load_prepared
@@ -88,11 +89,7 @@ def compiled_model(spec: ExperimentSpec) -> Any:
             gradient_accumulation_reduction_method=execution.accumulation_reduction,
             pipeline_schedule=PipelineSchedule[spec.pipeline.schedule],
             recomputation_mode=RecomputationMode[spec.pipeline.recomputation],
-            offload_activations=spec.pipeline.offload_activations,
-            offload_weight_update_variables=spec.pipeline.offload_weight_update_variables,
-            replicated_optimizer_state_sharding=(
-                spec.pipeline.replicated_optimizer_state_sharding
-            ),
+            **{name: getattr(spec.pipeline, name) for name in PLACEMENTS},
         )
     else:
         model.set_gradient_accumulation_options(

@@ -124,7 +124,21 @@ def _partial_batches(spec: ExperimentSpec) -> Iterator[Problem]:
 _OFFLOADED = {
     "offload_activations": "activations",
     "offload_weight_update_variables": "optimizer state",
+    "offload_gradient_accumulation_buffers": "sums of gradients",
+    "replicated_weight_sharding": "weights",
 }
+"""Fields that say where a pipeline's things live, with what these are."""
+_NEEDS = {
+    "replicated_optimizer_state_sharding": (
+        "offload_weight_update_variables",
+        "only what is offloaded is shared out among replicas",
+    ),
+    "offload_weights": (
+        "replicated_weight_sharding",
+        "only weights that replicas share are offloaded",
+    ),
+}
+"""Fields that do nothing without another."""
 
 
 def _offloading(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -133,20 +147,20 @@ def _offloading(spec: ExperimentSpec) -> Iterator[Problem]:
         if getattr(pipeline, name) and not pipeline.stages:
             yield Problem(
                 f"pipeline.{name}",
-                f"there is no pipeline whose {what} could be offloaded",
+                f"there is no pipeline whose {what} could be elsewhere",
                 "set pipeline.stages, or false",
                 Severity.WARNING,
                 suggestion=False,
             )
-    sharded = pipeline.replicated_optimizer_state_sharding
-    if sharded and not pipeline.offload_weight_update_variables:
-        yield Problem(
-            "pipeline.replicated_optimizer_state_sharding",
-            "only what is offloaded is shared out among replicas",
-            "set pipeline.offload_weight_update_variables, or false",
-            Severity.WARNING,
-            suggestion=False,
-        )
+    for name, (other, problem) in _NEEDS.items():
+        if getattr(pipeline, name) and not getattr(pipeline, other):
+            yield Problem(
+                f"pipeline.{name}",
+                problem,
+                f"set pipeline.{other}, or false",
+                Severity.WARNING,
+                suggestion=False,
+            )
 
 
 def _is_captured(spec: ExperimentSpec) -> bool:
@@ -415,8 +429,7 @@ _RULES: tuple[tuple[_Rule, tuple[str, ...]], ...] = (
         _offloading,
         (
             "pipeline.stages",
-            "pipeline.replicated_optimizer_state_sharding",
-            *(f"pipeline.{name}" for name in _OFFLOADED),
+            *(f"pipeline.{name}" for name in (*_OFFLOADED, *_NEEDS)),
         ),
     ),
     (_source_options, ("model.source",)),

@@ -130,6 +130,9 @@ class Pipeline:
     offload_activations: bool
     offload_weight_update_variables: bool
     replicated_optimizer_state_sharding: bool
+    offload_gradient_accumulation_buffers: bool
+    replicated_weight_sharding: bool
+    offload_weights: bool
     locked: tuple[str, ...]
 
 

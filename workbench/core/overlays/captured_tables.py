@@ -7,6 +7,7 @@ from typing import Any
 
 from ipu_runtime.engine.session.interception import Program
 from ipu_runtime.plan.model.model_spec import ModelSpec
+from ipu_runtime.plan.placements import placed
 from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica
 from workbench.core.experiment.ipu_tables import nested_ipu
@@ -146,9 +147,7 @@ def _pipeline(request: PlanRequest, settings: Mapping[str, Any]) -> dict[str, An
         "schedule": settings.get("schedule", pipeline.schedule.value),
         "recomputation": settings.get("recomputation", "Auto"),
         "device_mapping": list(pipeline.device_mapping),
-        "offload_activations": pipeline.offload_activations,
-        "offload_weight_update_variables": pipeline.offload_optimizer_state,
-        "replicated_optimizer_state_sharding": pipeline.shard_optimizer_state,
+        **{name: settings.get(name, own) for name, own in placed(pipeline).items()},
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu_runtime.plan.config.config_enums import ENUM_OF_FIELD
+from ipu_runtime.plan.placements import PLACEMENTS
 from workbench.core.overlays.capture import Capture
 from workbench.core.overlays.script_fields import SETTING_OF_FIELD
 from workbench.core.overlays.script_lines import ScriptLine
@@ -32,14 +33,7 @@ _KERAS = {
     "schedule": ("model.set_pipelining_options", "pipeline_schedule"),
     "recomputation": ("model.set_pipelining_options", "recomputation_mode"),
     "device_mapping": ("model.set_pipelining_options", "device_mapping"),
-    **{
-        name: ("model.set_pipelining_options", name)
-        for name in (
-            "offload_activations",
-            "offload_weight_update_variables",
-            "replicated_optimizer_state_sharding",
-        )
-    },
+    **{name: ("model.set_pipelining_options", name) for name in PLACEMENTS},
 }
 _ACCUMULATING = ("gradient_accumulation", "accumulation_reduction")
 _FUNCTIONS = {
@@ -48,9 +42,7 @@ _FUNCTIONS = {
     "schedule": "pipeline_schedule",
     "recomputation": "recomputation_mode",
     "device_mapping": "device_mapping",
-    "offload_activations": "offload_activations",
-    "offload_weight_update_variables": "offload_weight_update_variables",
-    "replicated_optimizer_state_sharding": "replicated_optimizer_state_sharding",
+    **{name: name for name in PLACEMENTS},
 }
 """Arguments of a pipeline whose stages are functions."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
+from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.problem import Problem
 from workbench.core.experiment.field_differences import changed_fields, flatten
 from workbench.core.experiment.field_values import read_value
@@ -24,11 +25,7 @@ FIELD_OF_SETTING = {
     "schedule": "pipeline.schedule",
     "recomputation": "pipeline.recomputation",
     "device_mapping": "pipeline.device_mapping",
-    "offload_activations": "pipeline.offload_activations",
-    "offload_weight_update_variables": "pipeline.offload_weight_update_variables",
-    "replicated_optimizer_state_sharding": (
-        "pipeline.replicated_optimizer_state_sharding"
-    ),
+    **{name: f"pipeline.{name}" for name in PLACEMENTS},
 }
 """Fields of an experiment by the runtime's names of a call's settings."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
+from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
 from ipu_runtime.plan.schedule.schedule import (
     Recomputation,
@@ -97,9 +98,7 @@ def _pipeline(spec: ExperimentSpec) -> PipelineRequest | None:
         schedule=schedule,
         recomputation=_recomputation(spec, schedule),
         device_mapping=pipeline.device_mapping,
-        offload_activations=pipeline.offload_activations,
-        offload_optimizer_state=pipeline.offload_weight_update_variables,
-        shard_optimizer_state=pipeline.replicated_optimizer_state_sharding,
+        **{own: getattr(pipeline, name) for name, own in PLACEMENTS.items()},
     )
 
 

@@ -8,6 +8,7 @@ from textwrap import dedent, wrap
 
 from ipu_runtime.plan.config.config_enums import ENUM_OF_FIELD
 from ipu_runtime.plan.model.model_spec import LayerSpec
+from ipu_runtime.plan.placements import PLACEMENTS
 from workbench.core.data.dataset_facts import NAMED, data_facts, takes_bytes
 from workbench.core.data.sample_counts import count
 from workbench.core.experiment.experiment_spec import ExperimentSpec, Pipeline
@@ -311,10 +312,8 @@ def pipeline_arguments(pipeline: Pipeline) -> list[str]:
     if pipeline.recomputation != "Auto":
         mode = f"{ops}.RecomputationMode.{pipeline.recomputation}"
         arguments.append(f"recomputation_mode={mode}")
-    placed = (
-        "offload_activations",
-        "offload_weight_update_variables",
-        "replicated_optimizer_state_sharding",
-    )
-    arguments += [f"{name}=True" for name in placed if getattr(pipeline, name)]
+    placed = [name for name in PLACEMENTS if getattr(pipeline, name)]
+    arguments += [f"{name}=True" for name in placed]
+    if pipeline.replicated_weight_sharding and not pipeline.offload_weights:
+        arguments.append("offload_weights=False")
     return arguments

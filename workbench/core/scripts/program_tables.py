@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_runtime.engine.session.observer import ProgramCall
+from ipu_runtime.plan.placements import placed
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import PlanRequest
 from workbench.core.experiment.ipu_tables import nested_ipu
@@ -41,8 +42,6 @@ def _pipeline(request: PlanRequest) -> dict[str, Any]:
             "schedule": pipeline.schedule,
             "recomputation": pipeline.recomputation,
             "device_mapping": list(pipeline.device_mapping),
-            "offload_activations": pipeline.offload_activations,
-            "offload_weight_update_variables": pipeline.offload_optimizer_state,
-            "replicated_optimizer_state_sharding": pipeline.shard_optimizer_state,
+            **placed(pipeline),
         }
     }

@@ -251,6 +251,75 @@ def test_replicas_fetch_their_share_of_the_state(pipelined: PlanRequest) -> None
     assert shared.update_us - sgd.update_us == pytest.approx(fetched / 2)
 
 
+def test_weights_that_replicas_share_are_gathered_for_every_pass(
+    pipelined: PlanRequest,
+) -> None:
+    request = replace(pipelined, ipus=4, system="Pod4")
+    cuts = [
+        PipelineRequest(STAGES, shard_weights=shard, offload_weights=offload)
+        for shard, offload in ((False, True), (True, False), (True, True))
+    ]
+    whole, shared, away = (make_plan(replace(request, pipeline=cut)) for cut in cuts)
+    convolutions = 4 * (3 * 3 * 32 + 32), 4 * (3 * 3 * 32 * 64 + 64)
+    weights = sum(convolutions)
+    held = [p.memory[0].by_category["weights"] for p in (whole, shared, away)]
+    # The larger convolution is there while it runs, all of it.
+    assert held == [weights, weights // 2 + convolutions[1], convolutions[1]]
+    # Half of the weights come over the links of a pair; four tensors, two hops.
+    gathered = 4 * (6.5 + 0.5) + weights / 2 / 54e3
+    # Four IPUs share 20 GB/s, and each fetches its half.
+    fetched = weights / 2 / 5e3
+    for plan, added in ((shared, gathered), (away, gathered + fetched)):
+        stage, before = plan.stages[0], whole.stages[0]
+        assert stage.forward_us - before.forward_us == pytest.approx(added)
+        assert stage.backward_us - before.backward_us == pytest.approx(added)
+    assert shared.stages[0].update_us == pytest.approx(whole.stages[0].update_us)
+    added = away.stages[0].update_us - whole.stages[0].update_us
+    assert added == pytest.approx(2 * fetched)
+    assert away.samples_per_second < shared.samples_per_second
+
+
+def test_weights_gathered_again_where_a_stage_is_recomputed(
+    pipelined: PlanRequest,
+) -> None:
+    mode = Recomputation.THEN_BACKPROPAGATE
+    cut = PipelineRequest(STAGES, recomputation=mode, shard_weights=True)
+    request = replace(pipelined, ipus=4, system="Pod4", pipeline=cut)
+    here = replace(request, pipeline=replace(cut, shard_weights=False))
+    plan, before = make_plan(request), make_plan(here)
+    first, last = (
+        stage.recompute_us - other.recompute_us
+        for stage, other in zip(plan.stages, before.stages, strict=True)
+    )
+    added = plan.stages[0].forward_us - before.stages[0].forward_us
+    assert first == pytest.approx(added)
+    assert last == 0
+
+
+def test_one_replica_alone_keeps_its_weights(pipelined: PlanRequest) -> None:
+    cut = PipelineRequest(STAGES, shard_weights=True, offload_weights=True)
+    alone = make_plan(replace(pipelined, pipeline=cut))
+    assert alone.memory == make_plan(pipelined).memory
+    assert any("nobody to share" in item.problem for item in alone.problems)
+
+
+def test_sums_of_gradients_in_streaming_memory_are_fetched_by_every_pass(
+    pipelined: PlanRequest,
+) -> None:
+    here = make_plan(pipelined)
+    cut = PipelineRequest(STAGES, offload_accumulators=True)
+    away = make_plan(replace(pipelined, pipeline=cut))
+    large, weights = 3 * 3 * 32 * 64 + 64, 3 * 3 * 32 + 32 + 3 * 3 * 32 * 64 + 64
+    assert here.memory[0].by_category["accumulators"] == 4 * weights
+    assert away.memory[0].by_category["accumulators"] == 4 * large
+    # Fetched and sent back; two IPUs share 20 GB/s.
+    added = 2 * 4 * weights / 10e3
+    for kind in ("backward_us", "update_us"):
+        before = getattr(here.stages[0], kind)
+        assert getattr(away.stages[0], kind) - before == pytest.approx(added)
+    assert away.stages[0].forward_us == here.stages[0].forward_us
+
+
 def residual(blocks: int, width: int = 1024) -> ModelSpec:
     """Return blocks of two layers with a skip connection around them."""
     layers = [LayerSpec("x", "Input", {"shape": [width]})]
