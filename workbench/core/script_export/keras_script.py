@@ -14,6 +14,7 @@ from workbench.core.script_export.layer_code import (
 from workbench.core.script_export.model_source import (
     check_source,
     source_functions,
+    source_imports,
 )
 from workbench.core.script_export.own_data import data_imports
 from workbench.core.script_export.parts import (
@@ -107,8 +108,7 @@ def keras_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
 
 
 def _imports(spec: ExperimentSpec) -> list[str]:
-    code = spec.model.source and spec.model.model_source.is_code
-    needed = {*_IMPORTS[:2], *data_imports(spec), *(["import sys"] if code else [])}
+    needed = {*_IMPORTS[:2], *data_imports(spec), *source_imports(spec)}
     if not shared_out(spec):
         return [*sorted(needed), *_IMPORTS[2:]]
     others = [_IMPORTS[3], *POPDIST, *_IMPORTS[4:], STRATEGY_IMPORT]

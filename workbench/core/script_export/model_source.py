@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.models.model_source import ModelSource, SourceKind
+from workbench.core.script_export.model_file import is_json, load_lines, own_class_lines
 from workbench.core.script_export.python_text import call, keywords, literal
 from workbench.core.script_export.script_error import ScriptError
 from workbench.core.script_export.source_data import has_many
@@ -40,6 +41,17 @@ def check_source(spec: ExperimentSpec, *, sequential: bool) -> None:
     if has_many(spec) and spec.data.preparation == "pad":
         text = "data.preparation: pad is written for one input and one output only"
         raise ScriptError(f"{text}; use trim")
+
+
+def source_imports(spec: ExperimentSpec) -> list[str]:
+    """Return what `build_model` needs imported besides Keras."""
+    if not spec.model.source:
+        return []
+    source = spec.model.model_source
+    if source.kind is not SourceKind.FILE:
+        return ["import sys"] if source.is_code else []
+    lines = ["import json"] if is_json(source) and spec.model.trusted else []
+    return [*lines, "import sys"] if own_class_lines(spec, source) else lines
 
 
 def source_functions(spec: ExperimentSpec) -> list[str]:
@@ -78,7 +90,7 @@ def _build_lines(spec: ExperimentSpec, source: ModelSource) -> list[str]:
         raise ScriptError("the model is captured from a script: that one is there")
     if source.kind is SourceKind.FUNCTION:
         return _call_lines(spec, source, wanted)
-    return _load_lines(spec, source)
+    return load_lines(spec, source)
 
 
 def _call_lines(
@@ -97,27 +109,4 @@ def _call_lines(
         f"    from {module} import {source.function} as make_model",
         "",
         *call("make_model", keywords(wanted), indent=4, before="return "),
-    ]
-
-
-def _load_lines(spec: ExperimentSpec, source: ModelSource) -> list[str]:
-    path = literal(source.place)
-    if source.place.lower().endswith(".json"):
-        load = [
-            f'    with open({path}, encoding="utf-8") as file:',
-            "        model = keras.models.model_from_json(file.read())",
-        ]
-    else:
-        arguments = [path, "compile=False"]
-        arguments += ["safe_mode=False"] if spec.model.trusted else []
-        load = call("keras.models.load_model", arguments, indent=4, before="model = ")
-    if not source.input_shape:
-        return [*load, "    return model"]
-    return [
-        *load,
-        f"    shape, dtype = {literal(source.input_shape)}, model.inputs[0].dtype",
-        "    entry = keras.Input(shape, dtype=dtype)",
-        "    shaped = keras.models.clone_model(model, input_tensors=entry)",
-        "    shaped.set_weights(model.get_weights())",
-        "    return shaped",
     ]
