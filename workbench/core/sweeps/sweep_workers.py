@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event as StopEvent
@@ -101,6 +102,7 @@ class _Team(Generic[Task, Result]):
     """Processes that each do one task at a time."""
 
     def __init__(self, work: Work[Task, Result]) -> None:
+        _start_tracker()
         self._context = multiprocessing.get_context("spawn")
         self._work = work
         self._stop = self._context.Event()
@@ -155,6 +157,20 @@ class _Team(Generic[Task, Result]):
             if connection in self.busy:
                 process.kill()
             process.join()
+
+
+def _start_tracker() -> None:
+    """Start the process that cleans up after us, so that it outlives a hang-up.
+
+    It spares itself the other signals that a group gets. What is blocked here while it
+    starts stays blocked there.
+    """
+    hang_up = {signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, hang_up)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Connection, work: Work[Task, Result], stop: StopEvent) -> None:
