@@ -23,7 +23,7 @@ from workbench.core.runs.events import (
     RunEnded,
     RunStatus,
 )
-from workbench.core.runs.record_files import RecordError, replace_json
+from workbench.core.runs.record_files import RecordError, UnknownRecord, replace_json
 from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.run_store import list_runs, open_run
 
@@ -157,6 +157,34 @@ def test_a_run_is_found_by_the_beginning_of_its_id_or_as_latest() -> None:
     assert open_run("latest").run_id == record.run_id
     with pytest.raises(RecordError, match="there is no run 'x'"):
         open_run("x")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"format": 1, "status": "fini', "it is not JSON"),
+        (b"\xff\xfe\x00", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"[1, 2]", "it holds no object"),
+        (b" " * (16 * 2**20 + 1), "it is larger than 16 MiB"),
+        (None, "No such file or directory"),
+    ],
+    ids=["empty", "cut", "bytes", "deep", "list", "large", "missing"],
+)
+def test_a_record_that_cannot_be_read_is_there_and_says_why(
+    content: bytes | None, reason: str
+) -> None:
+    record = RunRecord.create(TABLES, "tiny")
+    record.finish(RunStatus.FINISHED)
+    description = record.directory / "run.json"
+    description.unlink()
+    if content is not None:
+        description.write_bytes(content)
+    with pytest.raises(RecordError) as raised:
+        open_run(record.run_id)
+    assert not isinstance(raised.value, UnknownRecord)
+    assert str(raised.value) == f"{description} cannot be read: {reason}"
 
 
 def test_a_full_disk_leaves_the_old_file_and_says_so(

@@ -100,13 +100,25 @@ def append_line(path: Path, line: str, *, sync: bool = False) -> None:
             os.fsync(stream.fileno())
 
 
+def load_json(path: Path, most_bytes: int = _MOST_BYTES) -> dict[str, Any]:
+    """Return the object in a JSON file, or say why there is none."""
+    try:
+        value = json.loads(read_file(path, most_bytes))
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path} cannot be read: it is not JSON") from error
+    if not isinstance(value, dict):
+        raise RecordError(f"{path} cannot be read: it holds no object")
+    return value
+
+
 def read_json(path: Path, most_bytes: int = _MOST_BYTES) -> dict[str, Any] | None:
     """Return the object in a JSON file; None if there is none that can be read."""
     try:
-        value = json.loads(read_file(path, most_bytes))
-    except (OSError, ValueError, RecursionError):
+        return load_json(path, most_bytes)
+    except RecordError:
         return None
-    return value if isinstance(value, dict) else None
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -23,6 +23,7 @@ from workbench.core.runs.record_files import (
     RecordError,
     UnknownRecord,
     has_writer,
+    load_json,
     read_json,
     read_lines,
     safe_name,
@@ -151,9 +152,9 @@ def open_run(name: str) -> StoredRun:
         return runs[0]
     if not safe_name(name):
         raise UnknownRecord(f"{name!r} is not the id of a run")
-    run = _read(runs_directory() / name)
-    if run is not None:
-        return run
+    directory = runs_directory() / name
+    if directory.is_dir():
+        return _stored(directory, load_json(directory / "run.json"))
     matches = [run for run in list_runs() if run.run_id.startswith(name)]
     if len(matches) == 1:
         return matches[0]
@@ -161,11 +162,6 @@ def open_run(name: str) -> StoredRun:
         some = ", ".join(run.run_id for run in matches[:4])
         raise UnknownRecord(f"{name!r} could be {len(matches)} runs: {some}")
     raise UnknownRecord(f"there is no run {name!r} in {runs_directory()}")
-
-
-def _read(directory: Path) -> StoredRun | None:
-    description = read_json(directory / "run.json")
-    return None if description is None else _stored(directory, description)
 
 
 def _stored(directory: Path, description: Mapping[str, Any]) -> StoredRun:
