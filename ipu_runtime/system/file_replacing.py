@@ -11,8 +11,9 @@ from pathlib import Path
 def replace_file(path: Path, content: bytes | str) -> None:
     """Write a file so that a reader sees the old or the new one, never a part.
 
-    Links are followed and the mode is kept; a device, a pipe, or the file that this
-    process prints to is written instead of replaced.
+    Links are followed; the mode is kept, and so is the owner where that is allowed. A
+    device, a pipe, or the file that this process prints to is written instead of
+    replaced.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -46,8 +47,7 @@ def _replace(path: Path, data: bytes) -> None:
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            with suppress(FileNotFoundError):
-                os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
+            _keep_owner_and_mode(path, descriptor)
             stream.write(data)
             stream.flush()
             os.fsync(descriptor)
@@ -56,6 +56,18 @@ def _replace(path: Path, data: bytes) -> None:
         beside.unlink(missing_ok=True)
         raise
     _keep_name(path.parent)
+
+
+def _keep_owner_and_mode(path: Path, descriptor: int) -> None:
+    try:
+        old = path.stat()
+    except FileNotFoundError:
+        return
+    # Only root may give files away; for others it is theirs from now on.
+    with suppress(OSError):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    # Afterwards, because another owner takes special bits away.
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
 def _keep_name(directory: Path) -> None:

@@ -52,6 +52,18 @@ def test_the_mode_is_kept_and_a_new_file_gets_the_usual_one(tmp_path: Path) -> N
     assert new.stat().st_mode == usual.stat().st_mode
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_another_owner_keeps_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    os.chown(path, 1234, 4321)
+    path.chmod(0o4750)
+    replace_file(path, "x")
+    status = path.stat()
+    assert (status.st_uid, status.st_gid) == (1234, 4321)
+    assert stat.S_IMODE(status.st_mode) == 0o4750
+
+
 def test_a_reader_of_the_old_file_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
