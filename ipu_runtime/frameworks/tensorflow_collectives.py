@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context
 from tensorflow.python.ops import collective_ops
 
@@ -19,7 +22,40 @@ def open_cluster() -> Any:
 
     The strategy is there for its connections: no model is made in its scope.
     """
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    held = pywrap_tfe.TFE_EnableCollectiveOps
+    pywrap_tfe.TFE_EnableCollectiveOps = _connect
+    try:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    finally:
+        pywrap_tfe.TFE_EnableCollectiveOps = held
+
+
+def _connect(context_handle: Any, server: bytes) -> None:
+    """Wait for the other processes while threads of Python go on.
+
+    TensorFlow's own binding of this call lets none of them, so that nobody could say
+    what is waited for, or end it.
+    """
+    library, status = _library("libtensorflow_cc"), _library("libtensorflow_framework")
+    status.TF_NewStatus.restype = ctypes.c_void_p
+    status.TF_Message.restype = ctypes.c_char_p
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype = ctypes.c_void_p
+    opened = ctypes.c_void_p(pointer(ctypes.py_object(context_handle), None))
+    outcome = ctypes.c_void_p(status.TF_NewStatus())
+    length = ctypes.c_size_t(len(server))
+    library.TFE_EnableCollectiveOps(opened, server, length, outcome)
+    code, message = status.TF_GetCode(outcome), status.TF_Message(outcome).decode()
+    status.TF_DeleteStatus(outcome)
+    if code:
+        kind = tf.compat.v1.errors.exception_type_from_error_code(code)
+        raise kind(None, None, message)
+
+
+def _library(name: str) -> ctypes.CDLL:
+    """Return a part of TensorFlow as it is loaded already."""
+    (path,) = Path(tf.sysconfig.get_lib()).glob(f"{name}.*2*")
+    return ctypes.CDLL(str(path))
 
 
 def context_is_open() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu_runtime.system.cluster_config import cluster_config
+from ipu_runtime.system.held_up import end_when_held_up, ended_by_signals
 from ipu_runtime.system.instances import Instance, current_instance
 
 _OWNER = "IPU_RUNTIME_CLUSTER_OWNER"
@@ -47,12 +47,9 @@ def join() -> Instance:
             "popdist.init() before any operation of TensorFlow."
         )
     os.environ[_OWNER] = str(os.getpid())
-    # TensorFlow would only note down that it is asked to end.
-    on_end = signal.getsignal(signal.SIGTERM)
-    with _waiting_told(instance):
+    with _waiting_told(instance), ended_by_signals():
         _joined = tensorflow_collectives.open_cluster()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, on_end)
+    end_when_held_up()
     return instance
 
 
