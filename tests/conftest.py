@@ -7,6 +7,7 @@ others. That the program itself does without is seen in tests/headless, which st
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,16 @@ import pytest
 import ipu_runtime
 
 ipu_runtime.install()
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported out of every later collection of garbage.
+
+    An app collects whenever it starts and ends: with TensorFlow and all tests in
+    memory that is more than half of the time of its tests.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
