@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +34,21 @@ from workbench.core.script_export import export_script
 pytestmark = pytest.mark.slow
 
 EPOCHS = 2
+STARTED = """
+import numpy, popdist, script
+from workbench.core.runs.run_checkpoint import keras_state
+
+train = script.train
+def trained(model, data, args):
+    losses = train(model, data, args)
+    weights, optimizer = keras_state(model)
+    if popdist.getInstanceIndex() == 0:
+        numpy.savez("learnt.npz", *weights, *optimizer, losses=losses)
+    return losses
+script.train = trained
+script.main()
+"""
+"""Starts a run's script, and keeps what it has learnt."""
 WAITING = "import sys, time; sys.stdin.readline(); time.sleep(120)"
 """An instance that never does anything."""
 
@@ -74,22 +87,52 @@ def _run(
 
 
 @pytest.fixture(scope="module")
-def undisturbed(spec: ExperimentSpec, home: Path) -> tuple[StoredRun, list[Event]]:
-    """A run that nobody has disturbed, and that has stopped for no checkpoint."""
-    execution = replace(spec.execution, checkpoint_every_s=0.0)
+def scripted(
+    spec: ExperimentSpec, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, np.ndarray]:
+    """What its script learns under `poprun`: nobody has disturbed or kept that."""
+    folder = tmp_path_factory.mktemp("script")
+    (folder / "script.py").write_text(export_script(spec))
+    (folder / "started.py").write_text(STARTED)
+    ran = subprocess.run(
+        (
+            *(sys.executable, "-m", "ipu_runtime.popdist.poprun"),
+            *("--num-instances", "2", "--num-replicas", "4", "--timeout", "120"),
+            *("python", str(folder / "started.py")),
+        ),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return dict(np.load(folder / "learnt.npz"))
+
+
+@pytest.fixture(scope="module")
+def killed(spec: ExperimentSpec, home: Path) -> tuple[StoredRun, list[Event]]:
+    """A run whose second instance was killed while it trained."""
+
+    def kill(event: Event, events: list[Event]) -> None:
+        if isinstance(event, EpochEnded):
+            os.kill(_processes(events)[1], signal.SIGKILL)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IPU_WORKBENCH_HOME", str(home))
-        return _run(replace(spec, execution=execution))
+        return _run(spec, when=kill)
 
 
-def _outcome(run: StoredRun) -> list[object]:
-    ends = [event for event in run.events() if isinstance(event, EpochEnded)]
-    state = load(run.directory / "checkpoints" / f"epoch-{EPOCHS:06}.npz")
-    arrays = (*state.weights, *state.optimizer)
-    return [
-        [(event.epoch, event.loss, event.accuracy) for event in ends],
-        [np.asarray(array).tobytes() for array in arrays],
-    ]
+@pytest.fixture(scope="module")
+def resumed(
+    spec: ExperimentSpec, home: Path, killed: tuple[StoredRun, list[Event]]
+) -> tuple[StoredRun, list[Event]]:
+    """The same run, after it has gone on from a checkpoint inside of an epoch."""
+    run, _ = killed
+    # Of the last two, one at least is inside an epoch.
+    for whole in run.directory.glob("checkpoints/epoch-??????.npz"):
+        whole.unlink()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPU_WORKBENCH_HOME", str(home))
+        return _run(spec, resume=run.run_id)
 
 
 def _processes(events: list[Event]) -> list[int]:
@@ -101,10 +144,19 @@ def _all_gone(processes: list[int]) -> bool:
     return not any(Path(f"/proc/{pid}").exists() for pid in processes)
 
 
+def test_a_killed_instance_ends_all(killed: tuple[StoredRun, list[Event]]) -> None:
+    _, events = killed
+    assert _all_gone(_processes(events))
+    end = events[-1]
+    assert isinstance(end, RunEnded)
+    assert end.status is RunStatus.FAILED
+    assert end.message.startswith("instance 1 of 2 was ended by SIGKILL")
+
+
 def test_a_run_is_that_of_its_first_instance(
-    spec: ExperimentSpec, undisturbed: tuple[StoredRun, list[Event]]
+    spec: ExperimentSpec, resumed: tuple[StoredRun, list[Event]]
 ) -> None:
-    run, events = undisturbed
+    run, events = resumed
     assert run.status is RunStatus.FINISHED, events[-1]
     assert _all_gone(_processes(events))
     shown = plan_experiment(spec)
@@ -117,55 +169,26 @@ def test_a_run_is_that_of_its_first_instance(
     assert logs == ["0.log", "1.log"]
 
 
-def test_a_killed_instance_ends_all_and_the_run_resumes_equal(
-    spec: ExperimentSpec, undisturbed: tuple[StoredRun, list[Event]]
+def test_it_goes_on_inside_an_epoch_and_learns_what_its_script_does(
+    killed: tuple[StoredRun, list[Event]],
+    resumed: tuple[StoredRun, list[Event]],
+    scripted: dict[str, np.ndarray],
 ) -> None:
-    def kill(event: Event, events: list[Event]) -> None:
-        if isinstance(event, EpochEnded):
-            os.kill(_processes(events)[1], signal.SIGKILL)
-
-    run, events = _run(spec, when=kill)
-    assert _all_gone(_processes(events))
-    end = events[-1]
-    assert isinstance(end, RunEnded)
-    assert end.status is run.status is RunStatus.FAILED
-    assert end.message.startswith("instance 1 of 2 was ended by SIGKILL")
-
-    # Of the last two, one at least is inside an epoch.
-    for whole in run.directory.glob("checkpoints/epoch-??????.npz"):
-        whole.unlink()
-    resumed, events = _run(spec, resume=run.run_id)
+    run, _ = resumed
+    assert run.run_id == killed[0].run_id
     (began,) = [
         row
         for row in read_lines(run.directory / "metrics.jsonl")
         if row["event"] == "resumed"
     ]
     assert began["step"] > 0
-    assert resumed.run_id == run.run_id
-    assert resumed.status is RunStatus.FINISHED, events[-1]
-    assert _outcome(resumed) == _outcome(undisturbed[0])
-
-
-def test_its_script_learns_the_same_under_poprun(
-    spec: ExperimentSpec, undisturbed: tuple[StoredRun, list[Event]], tmp_path: Path
-) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(export_script(spec))
-    ran = subprocess.run(
-        (
-            *(sys.executable, "-m", "ipu_runtime.popdist.poprun"),
-            *("--num-instances", "2", "--num-replicas", "4"),
-            *("--only-output-from-instance", "0", "--timeout", "120"),
-            *("python", str(script)),
-        ),
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = re.findall(r" - loss: ([\d.]+)\s*$", ran.stdout, re.MULTILINE)
-    epochs = [event for event in undisturbed[1] if isinstance(event, EpochEnded)]
-    losses = [event.loss for event in epochs]
-    assert [float(text) for text in found[:EPOCHS]] == pytest.approx(losses, rel=1e-3)
+    ends = [event for event in run.events() if isinstance(event, EpochEnded)]
+    assert [event.loss for event in ends] == scripted.pop("losses").tolist()
+    state = load(run.directory / "checkpoints" / f"epoch-{EPOCHS:06}.npz")
+    arrays = [*state.weights, *state.optimizer]
+    assert len(arrays) == len(scripted)
+    for array, expected in zip(arrays, scripted.values(), strict=True):
+        np.testing.assert_array_equal(array, expected)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
