@@ -49,6 +49,8 @@ class BalanceRequest:
     capacity_bytes: float | None = None
     locked: Mapping[int, int] = field(default_factory=dict)
     """Stage of layers that must not move, by the layer's index."""
+    together: tuple[tuple[int, int], ...] = ()
+    """First and last of layers between which no stage may end: they share weights."""
     copy_us: Callable[[float, int], float] | None = None
     """Time of sending bytes to the IPU of a stage; None means no time."""
     objective: Objective = Objective.STEP_TIME
@@ -62,6 +64,12 @@ class BalanceRequest:
     def layers(self) -> int:
         """Number of layers."""
         return len(self.forward_us)
+
+    @property
+    def uncut(self) -> tuple[int, ...]:
+        """Boundaries that no stage may have, by the layer that follows."""
+        spans = (range(first + 1, last + 1) for first, last in self.together)
+        return tuple({at for span in spans for at in span})
 
 
 @dataclass(frozen=True, slots=True)

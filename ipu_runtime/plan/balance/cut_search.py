@@ -41,6 +41,8 @@ class CutSearch:
         )
         self._first_end = np.array([window.first_end for window in windows])
         self._last_end = np.array([window.last_end for window in windows])
+        self._may_cut = np.ones(costs.request.layers + 1, dtype=bool)
+        self._may_cut[list(costs.request.uncut)] = False
 
     def ranks(self, bounds: Ints) -> Floats:
         """Return objective, run time and peak memory per row; inf if not allowed."""
@@ -149,6 +151,7 @@ class CutSearch:
                 starts < ends,
                 (bounds >= self._lowest) & (bounds <= self._highest),
                 (ends >= self._first_end) & (ends <= self._last_end),
+                self._may_cut[np.clip(bounds, 0, len(self._may_cut) - 1)],
             ],
             axis=1,
         )

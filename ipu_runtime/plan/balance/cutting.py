@@ -57,6 +57,7 @@ def cut(
     """
     request = costs.request
     count, stages = request.layers, request.stages
+    uncut = list(request.uncut)
     measure = _Measure(costs, objective, capacity, copy_limit_us)
     best = np.full(count + 1, np.inf)
     best[0] = -np.inf if objective is not Objective.CROSSING else 0.0
@@ -77,6 +78,7 @@ def cut(
         winner = table.argmin(axis=0)
         best = np.full(count + 1, np.inf)
         best[columns] = table[winner, np.arange(table.shape[1])]
+        best[uncut] = np.inf
         chosen[stage, columns] = winner + rows.start
     if not np.isfinite(best[count]):
         return None

@@ -124,6 +124,12 @@ def _binding(
     return f"time of stage {slowest}"
 
 
+def _no_room(request: BalanceRequest) -> str:
+    if not request.locked and request.together:
+        return f"layers that share weights cannot be cut into {request.stages} stages"
+    return "the locked layers leave no room for the stages between them"
+
+
 def _infeasible(
     request: BalanceRequest,
     costs: IntervalCosts,
@@ -137,7 +143,7 @@ def _infeasible(
             None,
             uniform=uniform,
             now=now,
-            problem="the locked layers leave no room for the stages between them",
+            problem=_no_room(request),
         )
     return BalanceResult(
         request,

@@ -300,6 +300,28 @@ def test_locked_layers_stay(request: BalanceRequest, data: st.DataObject) -> Non
         assert result.best.value(objective) >= free.best.value(objective) - 1e-9
 
 
+@settings(max_examples=50, deadline=None)
+@given(requests(most=30), st.data())
+def test_layers_that_share_weights_are_in_one_stage(
+    request: BalanceRequest, data: st.DataObject
+) -> None:
+    spare = request.layers - request.stages
+    first = data.draw(st.integers(0, request.layers - 1))
+    last = data.draw(st.integers(first, min(first + spare, request.layers - 1)))
+    request = replace(request, capacity_bytes=None, together=((first, last),))
+    result = balance(request)
+    assert result.best is not None
+    assert result.runner_up is None or (
+        result.runner_up.stage_of_layer[first] == result.runner_up.stage_of_layer[last]
+    )
+    assert result.stage_of_layer[first] == result.stage_of_layer[last]
+
+
+def test_more_stages_than_shared_weights_allow_are_a_problem() -> None:
+    request = BalanceRequest((1.0,) * 4, (1.0,) * 4, 3, 6, together=((0, 2),))
+    assert "share weights" in balance(request).problem
+
+
 def test_impossible_locks_are_a_problem_not_an_exception() -> None:
     request = BalanceRequest((1.0,) * 4, (1.0,) * 4, 3, 6, locked={0: 2})
     assert "locked" in balance(request).problem

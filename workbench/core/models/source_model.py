@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
@@ -16,6 +17,8 @@ from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.locations import models_cache_directory
 
 _FORMAT = 1
+_READING = 2
+"""Raised when reading finds out more, so that what is kept is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +48,22 @@ class SourceModel:
     """Whether its layers cannot be put into stages, as with a subclass."""
     trusted: bool = False
     """Whether it holds code that had to be trusted."""
+    shared: tuple[tuple[str, ...], ...] = ()
+    """Names of calls that use the same weights, for each layer called several times."""
 
 
 def load_source_model(key: str) -> SourceModel | None:
     """Return what was read from a source with this content, if it is still kept."""
-    path = models_cache_directory() / f"{key}.json"
+    path = _cache_file(key)
     try:
         return _parsed(path.read_bytes())
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         # Whatever is wrong with a cache, the model can be read again.
         return None
+
+
+def _cache_file(key: str) -> Path:
+    return models_cache_directory() / f"{key}.{_READING}.json"
 
 
 @functools.lru_cache(maxsize=16)
@@ -64,7 +73,7 @@ def _parsed(content: bytes) -> SourceModel:
 
 def save_source_model(key: str, model: SourceModel) -> None:
     """Keep what was read, where that is possible."""
-    path = models_cache_directory() / f"{key}.json"
+    path = _cache_file(key)
     os.makedirs(path.parent, exist_ok=True)
     replace_file(path, json.dumps(source_model_to_json(model)))
 
@@ -81,6 +90,7 @@ def source_model_to_json(model: SourceModel) -> dict[str, Any]:
         "named_outputs": model.named_outputs,
         "one_block": model.one_block,
         "trusted": model.trusted,
+        "shared": model.shared,
     }
 
 
@@ -97,6 +107,8 @@ def source_model_from_json(row: Mapping[str, Any]) -> SourceModel:
         named_outputs=row["named_outputs"],
         one_block=row["one_block"],
         trusted=row["trusted"],
+        # Captures of older versions do not say.
+        shared=tuple(tuple(names) for names in row.get("shared", ())),
     )
 
 

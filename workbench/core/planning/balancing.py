@@ -19,6 +19,7 @@ from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedule.timeline import Clock
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.shared_layers import shared_spans
 from workbench.core.planning.staged_spec import changed_fields, staged_spec
 
 _TRIES = 7
@@ -188,6 +189,7 @@ def balance_request(
             if placed.get(name, stages) < stages
         },
         current=now if usable else (),
+        together=shared_spans(spec),
     )
     return _with_room(request, plan)
 

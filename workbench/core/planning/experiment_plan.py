@@ -22,6 +22,7 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.experiment.topology import selected_ipus
 from workbench.core.locations import hardware_file
+from workbench.core.planning.shared_layers import shared_problems
 
 
 def plan_request(spec: ExperimentSpec) -> PlanRequest:
@@ -77,7 +78,9 @@ def plan_experiment(spec: ExperimentSpec, *, with_remedies: bool = True) -> Plan
     # Late, because a list of presets needs requests at most, and no cost model.
     from ipu_runtime.plan.planner import make_plan
 
-    return make_plan(plan_request(spec), with_remedies=with_remedies)
+    plan = make_plan(plan_request(spec), with_remedies=with_remedies)
+    found = tuple(shared_problems(spec))
+    return replace(plan, problems=(*plan.problems, *found)) if found else plan
 
 
 def plan_inference(spec: ExperimentSpec) -> Plan:

@@ -1,0 +1,90 @@
+"""A layer that is called twice has its weights on one IPU, with both its calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import keras
+import pytest
+
+from ipu_runtime.plan.problem import Severity
+from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.planning.balancing import balanced_experiment
+from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.runs.events import RunStatus
+from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.runner import run_experiment
+
+pytestmark = pytest.mark.slow
+
+PIPELINED = (
+    "data.batch_size=2",
+    "data.train_samples=32",
+    "train.evaluate=false",
+    "execution.gradient_accumulation=4",
+    "ipu.auto_select_ipus=2",
+)
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> Path:
+    left, right, entry = keras.Input((8,)), keras.Input((8,)), keras.Input((16,))
+    shared = keras.layers.Dense(16, name="shared")
+    first = keras.layers.Dense(4, name="first")
+    inner = keras.Model(entry, first(entry), name="inner")
+    both = keras.layers.Concatenate(name="both")(
+        [inner(shared(left)), inner(shared(right))]
+    )
+    out = keras.layers.Dense(3, activation="softmax", name="out")(both)
+    path = tmp_path / "twins.keras"
+    keras.Model([left, right], out).save(path)
+    return path
+
+
+def _spec(path: Path, *changes: str) -> ExperimentSpec:
+    loaded = load_experiment(str(path), changes)
+    assert loaded.spec is not None, loaded.problems
+    return loaded.spec
+
+
+def _errors(spec: ExperimentSpec) -> list[str]:
+    problems = plan_experiment(spec).problems
+    return [item.problem for item in problems if item.severity is Severity.ERROR]
+
+
+def test_the_calls_of_a_shared_layer_are_known(twins: Path) -> None:
+    read = _spec(twins).model.read
+    assert read is not None
+    assert {frozenset(names) for names in read.shared} == {
+        frozenset(("shared", "shared_call1")),
+        frozenset(("inner/first", "inner_call1/first")),
+    }
+
+
+def test_weights_on_two_ipus_are_refused_before_anything_trains(twins: Path) -> None:
+    names = [layer.name for layer in _spec(twins).model.layers[2:]]
+    # Only the nested model's two calls stand in different stages.
+    stages = [int(name not in ("shared", "shared_call1", names[0])) for name in names]
+    stages[names.index("inner/first")] = 0
+    changed = _spec(twins, *PIPELINED, f"pipeline.stages={stages}")
+    (error,) = _errors(changed)
+    assert error == (
+        "inner/first is called 2 times, on IPUs 0, 1, which cannot share its weights"
+    )
+    one_ipu = _spec(
+        twins, *PIPELINED, f"pipeline.stages={stages}", "pipeline.device_mapping=0,0"
+    )
+    assert _errors(one_ipu) == []
+
+
+def test_balance_keeps_the_calls_together_and_it_trains(twins: Path) -> None:
+    spec = _spec(twins, *PIPELINED)
+    balanced = balanced_experiment(spec, 2)
+    assert balanced.result.feasible
+    assert _errors(balanced.spec) == []
+    assert run_experiment(balanced.spec, RunControl(), print) is RunStatus.FINISHED
+
+
+def test_more_stages_than_it_can_have_are_a_problem(twins: Path) -> None:
+    assert "share weights" in balanced_experiment(_spec(twins), 5).result.problem

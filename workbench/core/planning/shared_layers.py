@@ -1,0 +1,46 @@
+"""Layers that are called several times: the IPU of their weights has all the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ipu_runtime.plan.problem import Problem
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+
+
+def shared_spans(spec: ExperimentSpec) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last call of every such layer, inputs not counted."""
+    if spec.model.read is None:
+        return ()
+    position = {name: at for at, name in enumerate(_names(spec))}
+    return tuple(
+        (min(places), max(places))
+        for names in spec.model.read.shared
+        if (places := [position[name] for name in names])
+    )
+
+
+def shared_problems(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Yield what the device would say of weights that several IPUs use."""
+    stages, read = spec.pipeline.stages, spec.model.read
+    names = _names(spec)
+    if read is None or not stages or len(stages) != len(names) or min(stages) < 0:
+        return
+    mapping = spec.pipeline.device_mapping or tuple(range(max(stages) + 1))
+    if len(mapping) <= max(stages):
+        return
+    ipu_of = {name: mapping[stage] for name, stage in zip(names, stages, strict=True)}
+    for calls in read.shared:
+        ipus = sorted({ipu_of[name] for name in calls})
+        if len(ipus) > 1:
+            yield Problem(
+                "pipeline.stages",
+                f"{calls[0]} is called {len(calls)} times, on IPUs "
+                f"{', '.join(map(str, ipus))}, which cannot share its weights",
+                "put all its calls on one IPU, as balance does",
+                exception="UnimplementedError",
+            )
+
+
+def _names(spec: ExperimentSpec) -> list[str]:
+    return [layer.name for layer in spec.model.layers if layer.kind != "Input"]
