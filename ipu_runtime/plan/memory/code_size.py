@@ -12,7 +12,7 @@ from ipu_runtime.plan.hardware import HardwareTable
 
 _CONV_PLAN_BYTES = 250
 _CONV_MOST_BYTES = 12_000
-_TRAINING_FACTOR = 1.5
+TRAINING_FACTOR = 1.5
 MATRIX_CODES = ("conv", "matmul", "batched_matmul")
 
 
@@ -63,7 +63,7 @@ def program_code(
         key[0] == "matmul" for key in distinct
     ):
         vertices += table.code["batched_matmul"].vertex_bytes_per_tile
-    vertices *= _TRAINING_FACTOR if cost.training else 1.0
+    vertices *= TRAINING_FACTOR if cost.training else 1.0
     if conv_plans:
         base = table.code["conv"].vertex_bytes_per_tile
         vertices += min(base + _CONV_PLAN_BYTES * conv_plans, _CONV_MOST_BYTES)

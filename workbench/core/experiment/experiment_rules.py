@@ -121,7 +121,7 @@ def _partial_batches(spec: ExperimentSpec) -> Iterator[Problem]:
         )
 
 
-_OFFLOADED = {
+ELSEWHERE = {
     "offload_activations": "activations",
     "offload_weight_update_variables": "optimizer state",
     "offload_gradient_accumulation_buffers": "sums of gradients",
@@ -143,7 +143,7 @@ _NEEDS = {
 
 def _offloading(spec: ExperimentSpec) -> Iterator[Problem]:
     pipeline = spec.pipeline
-    for name, what in _OFFLOADED.items():
+    for name, what in ELSEWHERE.items():
         if getattr(pipeline, name) and not pipeline.stages:
             yield Problem(
                 f"pipeline.{name}",
@@ -429,7 +429,7 @@ _RULES: tuple[tuple[_Rule, tuple[str, ...]], ...] = (
         _offloading,
         (
             "pipeline.stages",
-            *(f"pipeline.{name}" for name in (*_OFFLOADED, *_NEEDS)),
+            *(f"pipeline.{name}" for name in (*ELSEWHERE, *_NEEDS)),
         ),
     ),
     (_source_options, ("model.source",)),

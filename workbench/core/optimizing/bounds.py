@@ -2,132 +2,285 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
-from ipu_runtime.plan.balance.balance_types import BalanceRequest, Objective
-from ipu_runtime.plan.balance.cutting import cut
-from ipu_runtime.plan.balance.interval_costs import IntervalCosts
-from ipu_runtime.plan.costs.links import all_reduce_us
-from ipu_runtime.plan.memory.memory_plan import stage_weights
+import numpy as np
+
+from ipu_runtime.plan.balance.cutting import Bools
+from ipu_runtime.plan.costs.links import all_reduce_us, transfer_us
+from ipu_runtime.plan.hardware import load_table
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.schedule.building import fifo_depths
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedule.stage_clock import find_beat
-from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.choice import Choice
-from workbench.core.planning.balancing import balance_request
+from workbench.core.optimizing.least_cut import Table, least_bottleneck
+from workbench.core.optimizing.least_memory import Floats, LeastMemory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LayerCosts:
     """Modelled sums over the layers, for one micro-batch."""
 
-    request: BalanceRequest
-    """The layers, as balancing sees them."""
-    forward_us: float
-    backward_us: float
-    slowest_us: float
-    """Both passes of the slowest layer."""
+    forward: Floats
+    """The first has the infeed."""
+    again: Floats
+    """The same without it: what is recomputed."""
+    backward: Floats
     update_us: float
     """Weight update on one IPU."""
-    gradient_bytes: int
+    pair_copy_us: float
+    """There and back between the two IPUs of a pair, over the cut that sends least."""
+    row_copy_us: float
+    """The same between other neighbours, which three stages or more have."""
+    slots: float
+    """Values that the optimizer keeps for every weight."""
+    streaming_gb_s: float
+    ipus_per_machine: int
+    memory: LeastMemory
+    room: float
+    """Bytes of an IPU whose fullest tile is full."""
+    io_tiles: bool
+    training: bool
     constants: Mapping[str, float]
 
     @classmethod
-    def of(cls, spec: ExperimentSpec, plan: Plan) -> LayerCosts:
-        """Read them from the plan of a model on one IPU."""
-        request = balance_request(spec, plan, 1, Objective.BOTTLENECK)
-        room = float(plan.memory[0].capacity_bytes)
-        both = zip(request.forward_us, request.backward_us, strict=True)
-        model, value_bytes = (
-            plan.request.model,
-            2 if spec.model.dtype == "float16" else 4,
+    def of(cls, plan: Plan, *, accumulates: bool) -> LayerCosts | None:
+        """Read them from the plan of a model on one IPU; None if it has none."""
+        request, constants = plan.request, plan.constants
+        table = load_table(request.hardware_file)
+        system = table.system(request.system)
+        if accumulates:
+            more = replace(request, gradient_accumulation=2)
+            plan = make_plan(more, with_remedies=False)
+        if not plan.layers or system is None:
+            return None
+        (item,), layers = plan.memory, plan.layers
+        again, backward = (
+            _sums(layer.forward_us for layer in layers),
+            _sums(layer.backward_us for layer in layers),
         )
-        layers = (0,) * len(model.stage_layers)
-        _, trained = stage_weights(model, layers, value_bytes)
-        # Equal layers share code, which sums over layers count for each of them. No
-        # part of the model shares more than all of it does.
-        shared = min(0.0, request.fixed_bytes)
+        forward = again + max(0.0, plan.stages[0].forward_us - float(again[-1]))
+        forward[0] = 0.0
+        memory = LeastMemory.of(plan, table)
         return cls(
-            replace(request, fixed_bytes=shared, capacity_bytes=room, locked={}),
-            sum(request.forward_us),
-            sum(request.backward_us),
-            max(forward + backward for forward, backward in both),
-            plan.update_us,
-            trained[0],
-            plan.constants,
+            forward=forward,
+            again=again,
+            backward=backward,
+            update_us=plan.update_us,
+            pair_copy_us=_least_copy_us(memory, 1, constants),
+            row_copy_us=_least_copy_us(memory, 2, constants),
+            slots=item.by_category["optimizer"] / max(float(memory.trained[-1]), 1.0),
+            streaming_gb_s=system.ipu.remote_gb_s,
+            ipus_per_machine=system.ipus_per_machine,
+            memory=memory,
+            room=item.capacity_bytes
+            / min(constants["imbalance_conv"], constants["imbalance_matmul"]),
+            io_tiles=item.io_tiles > 0,
+            training=request.training,
+            constants=constants,
         )
 
     def least_us(self, choice: Choice) -> float:
         """Return the least time of a weight update with all its micro-batches."""
         return self._run_us(choice) + self._update_us(choice)
 
-    def _update_us(self, choice: Choice) -> float:
-        """Return the least time of the update itself: weights are shared out evenly."""
-        share = self.gradient_bytes // choice.stages
-        reduce = all_reduce_us(
-            share, choice.replicas, 1, self.constants, choice.ipus_per_replica
-        )
-        return self.update_us / choice.stages + reduce
-
-    def _run_us(self, choice: Choice) -> float:
-        count, stages = choice.accumulation, choice.stages
-        both = self.forward_us + self.backward_us
-        if not _overlaps(choice):
-            return count * both
-        forward, backward = _least_shares(choice.schedule, stages, count)
-        return max(
-            count * self.slowest_us,
-            count * both / stages,
-            forward * self.forward_us + backward * self.backward_us,
-        )
-
     def least_in_memory_us(self, choice: Choice) -> float | None:
         """Return the same for stages that hold their layers; None if none can.
 
-        The slowest stage of the best cut works on every micro-batch.
+        The slowest stage of the best cut works on every micro-batch, and others run
+        before and after it.
         """
-        costs = IntervalCosts.of(
-            replace(
-                self.request,
-                stages=choice.stages,
-                micro_batches=choice.accumulation,
-                schedule=ScheduleKind(choice.schedule),
-                recomputation=Recomputation.THEN_BACKPROPAGATE
-                if choice.recompute
-                else Recomputation.OFF,
-                # What is computed again need not be there, and what it begins with is
-                # less than the layers' sums say.
-                stash_bytes=() if choice.recompute else self.request.stash_bytes,
-                offload_activations=choice.offload or choice.recompute,
-                copy_us=None,
-            )
+        slowest_us = least_bottleneck(
+            len(self.forward) - 1,
+            choice.stages,
+            self._times(choice),
+            self._bytes(choice),
+            self.room,
         )
-        bounds = cut(costs, Objective.BOTTLENECK, self.request.capacity_bytes)
-        if bounds is None:
+        if slowest_us is None:
             return None
         least = self.least_us(choice)
         if not _overlaps(choice):
             return least
-        run_us = choice.accumulation * costs.candidate(bounds).bottleneck_us
+        rhythm = self._rhythm(choice)
+        run_us = max(
+            choice.accumulation * slowest_us,
+            rhythm.full * slowest_us
+            + rhythm.forward * float(self.forward[-1])
+            + rhythm.backward * float(self.backward[-1]),
+        )
+        run_us += rhythm.steps * self._copy_us(choice)
         return max(run_us + self._update_us(choice), least)
+
+    def _update_us(self, choice: Choice) -> float:
+        """Return the least time of the update itself: weights are shared out evenly."""
+        if not self.training:
+            return 0.0
+        share = float(self.memory.trained[-1]) / choice.stages
+        reduce = all_reduce_us(
+            int(share), choice.replicas, 1, self.constants, choice.ipus_per_replica
+        )
+        streamed = 0.0
+        if choice.moves("offload_weight_update_variables"):
+            shared = choice.moves("replicated_optimizer_state_sharding")
+            at_once = min(self.ipus_per_machine, choice.replicas * choice.stages)
+            size = 2 * self.slots * share / (choice.replicas if shared else 1)
+            streamed = size * at_once / (self.streaming_gb_s * 1e3)
+        return self.update_us / choice.stages + reduce + streamed
+
+    def _run_us(self, choice: Choice) -> float:
+        count, stages = choice.accumulation, choice.stages
+        forward, backward = float(self.forward[-1]), float(self.backward[-1])
+        both = self.forward + self.backward
+        if not _overlaps(choice):
+            return count * float(both[-1])
+        rhythm = self._rhythm(choice)
+        again = float(self.again[-1]) if self._recomputes(choice) else 0.0
+        bounds = [
+            count * float(np.diff(both).max()),
+            count * float(both[-1]) / stages,
+            # The last stage does not recompute, and is no slower than the slowest.
+            count * (float(both[-1]) + again) / (stages + 1),
+            rhythm.all_forward * forward + rhythm.all_backward * backward,
+            rhythm.only_forward * forward,
+            rhythm.only_backward * backward,
+        ]
+        return max(bounds) + rhythm.steps * self._copy_us(choice)
+
+    def _copy_us(self, choice: Choice) -> float:
+        return self.row_copy_us if choice.stages > 2 else self.pair_copy_us
+
+    def _rhythm(self, choice: Choice) -> _Rhythm:
+        if not self.training:
+            # Executions have as many micro-batches as they like.
+            return _Rhythm()
+        return _find_rhythm(
+            choice.schedule, choice.stages, choice.accumulation, choice.recompute
+        )
+
+    def _recomputes(self, choice: Choice) -> bool:
+        return choice.recompute and self.training
+
+    def _times(self, choice: Choice) -> Table:
+        """Return both passes of a stage, and its recomputation."""
+        last = self.forward + self.backward
+        early = last + self.again if self._recomputes(choice) else last
+
+        def table(stage: int, rows: slice, columns: slice) -> Floats:
+            sums = last if stage == choice.stages - 1 else early
+            differences: Floats = sums[None, columns] - sums[rows, None]
+            return differences
+
+        return table
+
+    def _bytes(self, choice: Choice) -> Table:
+        """Return the memory of a stage: what stays, what waits, what is in work."""
+        memory, pipelined = self.memory, choice.stages > 1
+        resident = np.zeros_like(memory.weights)
+        if not choice.moves("replicated_weight_sharding"):
+            resident += memory.weights
+        if self.training and not choice.moves("offload_weight_update_variables"):
+            resident += self.slots * memory.trained
+        accumulates = self.training and choice.accumulates
+        if accumulates and not choice.moves("offload_gradient_accumulation_buffers"):
+            resident += memory.trained
+        recomputes = self._recomputes(choice)
+        plain_again = recomputes and not pipelined
+        base = memory.code + (memory.working_again if plain_again else memory.working)
+        cuts = np.zeros_like(resident)
+        if pipelined and not self.io_tiles:
+            cuts = memory.crossing + (memory.returning if self.training else 0.0)
+        base = base + (resident + cuts) - (resident - cuts)[:, None]
+        depths = (0,) * choice.stages
+        if pipelined and not choice.moves("offload_activations"):
+            schedule = ScheduleKind(choice.schedule)
+            depths = fifo_depths(schedule, choice.stages, self.training)
+
+        def table(stage: int, rows: slice, columns: slice) -> Floats:
+            depth = min(depths[stage], choice.accumulation - 1)
+            own: Floats = base[rows, columns]
+            if stage == 0 and not self.io_tiles:
+                own = own + memory.streams
+            if not depth:
+                return own
+            if recomputes:
+                return own + depth * memory.entering[rows, None]
+            return own + depth * (memory.kept[None, columns] - memory.kept[rows, None])
+
+        return table
+
+
+def _sums(values: Iterable[float]) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(list(values))])
+
+
+def _least_copy_us(
+    memory: LeastMemory, target: int, constants: Mapping[str, float]
+) -> float:
+    cuts = zip(memory.crossing[1:-1], memory.returning[1:-1], strict=True)
+    return min(
+        (
+            transfer_us(int(there), 0, target, constants)
+            + transfer_us(int(back), 0, target, constants)
+            for there, back in cuts
+        ),
+        default=0.0,
+    )
 
 
 def _overlaps(choice: Choice) -> bool:
     return choice.stages > 1 and choice.schedule != ScheduleKind.SEQUENTIAL.value
 
 
-@lru_cache(maxsize=4096)
-def _least_shares(schedule: str, stages: int, count: int) -> tuple[float, float]:
-    """Return how often all stages' forward and backward times count at least.
+class _Rhythm(NamedTuple):
+    """How often a run's times count at least, whatever each stage has of them.
 
     Between two synchronisations the slowest of the active stages decides, which is
-    never less than their mean. So every pass of a stage counts with one over the
-    number of stages that are active beside it; the stage with the smallest sum bounds
-    what any sharing out of the layers can reach.
+    never less than their mean. So every pass of a stage counts with one over the number
+    of stages that are active beside it; the stage with the smallest sum bounds what
+    any sharing out of the layers can reach.
     """
-    beat = find_beat(ScheduleKind(schedule), stages, count)
-    active = ((beat.forward + beat.backward) > 0).sum(axis=1)
-    weights = beat.counts / active
-    return float((weights @ beat.forward).min()), float((weights @ beat.backward).min())
+
+    steps: float = 0.0
+    full: float = 0.0
+    """Steps in which every stage does all that it does."""
+    forward: float = 0.0
+    """Forward time of all stages, in the other steps."""
+    backward: float = 0.0
+    all_forward: float = 0.0
+    """The same in all steps."""
+    all_backward: float = 0.0
+    only_forward: float = 0.0
+    """In all steps, if stages that run backward are left out."""
+    only_backward: float = 0.0
+
+
+@lru_cache(maxsize=4096)
+def _find_rhythm(schedule: str, stages: int, count: int, again: bool) -> _Rhythm:
+    mode = Recomputation.THEN_BACKPROPAGATE if again else Recomputation.OFF
+    beat = find_beat(ScheduleKind(schedule), stages, count, mode)
+    full = (beat.forward.all(axis=1)) & (beat.backward.all(axis=1))
+    if again:
+        full &= beat.recompute[:, :-1].all(axis=1)
+    both = (beat.forward + beat.backward) > 0
+
+    def share(passes: Floats, active: Floats | Bools, counts: Floats) -> float:
+        beside = np.maximum(active.sum(axis=1), 1)
+        return float(((counts / beside) @ passes).min())
+
+    rest = beat.counts * ~full
+    return _Rhythm(
+        steps=float(beat.counts.sum()),
+        full=float(beat.counts[full].sum()),
+        forward=share(beat.forward, both, rest),
+        backward=share(beat.backward, both, rest),
+        all_forward=share(beat.forward, both, beat.counts),
+        all_backward=share(beat.backward, both, beat.counts),
+        only_forward=share(beat.forward, beat.forward, beat.counts),
+        only_backward=share(beat.backward, beat.backward, beat.counts),
+    )

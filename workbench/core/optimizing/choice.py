@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from workbench.core.experiment.experiment_spec import Data, ExperimentSpec
+from ipu_runtime.plan.placements import PLACEMENTS
+from workbench.core.experiment.experiment_rules import ELSEWHERE
+from workbench.core.experiment.experiment_spec import Data, ExperimentSpec, Pipeline
 from workbench.core.experiment.topology import topology
 from workbench.core.planning.staged_spec import staged_spec
 
@@ -15,6 +17,13 @@ IO_TILES = "io_tiles.num_io_tiles"
 ON_IO_TILES = "io_tiles.place_ops_on_io_tiles"
 MATRIX_OPTIONS = ("convolutions.poplar_options", "matmuls.poplar_options")
 PARTIALS, PROPORTION = "partialsType", "availableMemoryProportion"
+
+
+ONCE_PER_UPDATE = (
+    "offload_weight_update_variables",
+    "replicated_optimizer_state_sharding",
+)
+"""Fields that move what only weight updates wait for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +47,29 @@ class Choice:
     stages: int
     accumulation: int
     schedule: str = "Grouped"
-    offload: bool = False
+    elsewhere: tuple[str, ...] = ()
+    """Fields of the pipeline that move something out of the tiles."""
     recompute: bool = False
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether gradients are added up before an update."""
+        return self.stages > 1 or self.accumulation > 1
+
+    @property
+    def streams(self) -> bool:
+        """Whether every micro-batch waits for what is elsewhere."""
+        return any(name not in ONCE_PER_UPDATE for name in self.elsewhere)
+
+    def moves(self, field: str) -> bool:
+        """Tell whether a field of the pipeline is on."""
+        return field in self.elsewhere
+
+    @property
+    def elsewhere_text(self) -> str:
+        """What is not on the tiles, in words."""
+        words = [what for name, what in ELSEWHERE.items() if self.moves(name)]
+        return " and ".join([", ".join(words[:-1]), *words[-1:]][not words[:-1] :])
 
     @property
     def ipus_per_replica(self) -> int:
@@ -70,9 +100,14 @@ def own_choice(spec: ExperimentSpec) -> Choice:
         stages,
         spec.execution.gradient_accumulation,
         spec.pipeline.schedule,
-        spec.pipeline.offload_activations and stages > 1,
+        own_elsewhere(spec.pipeline) if stages > 1 else (),
         bool(ipu.get(RECOMPUTE, False)),
     )
+
+
+def own_elsewhere(pipeline: Pipeline) -> tuple[str, ...]:
+    """Return the fields of a pipeline that move something out of the tiles."""
+    return tuple(name for name in PLACEMENTS if getattr(pipeline, name))
 
 
 def with_device(spec: ExperimentSpec, device: DeviceChoice) -> ExperimentSpec:
@@ -96,12 +131,13 @@ def with_choice(
     ipu = {**spec.ipu, "auto_select_ipus": choice.ipus}
     if choice.recompute != spec.ipu.get(RECOMPUTE, False):
         ipu[RECOMPUTE] = choice.recompute
+    placed: dict[str, Any] = {name: choice.moves(name) for name in PLACEMENTS}
     pipeline = replace(
         spec.pipeline,
         schedule=choice.schedule,
         recomputation="Auto",
         device_mapping=(),
-        offload_activations=choice.offload,
+        **placed,
     )
     execution = replace(
         spec.execution,

@@ -18,7 +18,7 @@ _WORDS = {
     "accumulation": "accumulation",
     "schedule": "schedule",
     "recompute": "recomputation",
-    "offload": "offloading",
+    "elsewhere": "elsewhere",
 }
 
 
@@ -44,8 +44,11 @@ def neighbours(space: SearchSpace, choice: Choice) -> Iterator[tuple[str, Choice
                 yield from _closest(f"{_WORDS[name]} {value}", choice, others)
     for other in space.choices(choice.device, choice.stages, choice.ipus):
         name = _only_difference(choice, other)
-        if name and (name != "offload" or choice.offload):
-            yield f"{_WORDS[name]} {_shown(getattr(other, name))}", other
+        if name and (not other.streams or choice.streams):
+            shown = _shown(getattr(other, name))
+            if name == "elsewhere":
+                shown = other.elsewhere_text or "nothing"
+            yield f"{_WORDS[name]} {shown}", other
 
 
 def _closest(
@@ -55,8 +58,8 @@ def _closest(
     alike = (
         other
         for other in others
-        if (other.schedule, other.recompute, other.offload)
-        == (choice.schedule, choice.recompute, choice.offload)
+        if (other.schedule, other.recompute, other.elsewhere)
+        == (choice.schedule, choice.recompute, choice.elsewhere)
     )
     best = min(
         alike,

@@ -44,6 +44,8 @@ class Outcome:
     """Rows whose figure lies within what that of the best may be."""
     gap: float
     """How much better than the best something untried could be."""
+    only_cuts: bool
+    """Whether that could only be other cuts of settings that were tried."""
     tried: int
 
 
@@ -51,7 +53,9 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
     """Search the space for what the aim wants."""
     search = Search(space, aim).run(tell)
     if search.best is None:
-        return Outcome(space.spec, aim, (), (), (), frozenset(), 0.0, search.tried)
+        return Outcome(
+            space.spec, aim, (), (), (), frozenset(), 0.0, True, search.tried
+        )
     best_found, worth = None, []
     # Where the search was cut short, a neighbour of its best may be better still.
     while search.best is not best_found:
@@ -71,6 +75,7 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
         other_hardware(best[0].plan, aim),
         _undecided(best, aim),
         gap,
+        search.only_cuts,
         search.tried,
     )
 

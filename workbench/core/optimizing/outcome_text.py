@@ -74,6 +74,7 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
         "tried": outcome.tried,
         "proven": outcome.gap == 0 and bool(outcome.best),
         "gap": outcome.gap,
+        "only_cuts_open": outcome.only_cuts,
         "best": [
             {
                 "samples_per_second": found.plan.samples_per_second,
@@ -124,7 +125,7 @@ def extras(found: Found) -> str:
         text
         for text, applies in (
             ("recomputation", choice.recompute),
-            ("offloading", choice.offload),
+            (f"{choice.elsewhere_text} elsewhere", choice.elsewhere),
             (f"{device.io_tiles} I/O tiles", device.io_tiles),
             ("half partials", device.half_partials),
             (f"proportion {device.proportion}", device.proportion),
@@ -144,7 +145,8 @@ def certainty(outcome: Outcome) -> str:
     better = (
         "more than twice as good" if outcome.gap > 1 else f"{share(outcome.gap)} better"
     )
-    return f"Not proven: something untried could be {better} at most, on the model."
+    what = "other cuts" if outcome.only_cuts else "other settings or cuts"
+    return f"Not proven: {what} could be {better} at most, on the model."
 
 
 def reason(plan: Plan) -> str:

@@ -75,29 +75,40 @@ class Search:
     best: Found | None = None
     """The best of what was found; of equals, the first tried."""
     tried: int = 0
-    _costs: dict[DeviceChoice, LayerCosts | None] = field(default_factory=dict)
-    _undecided: float = float("inf")
-    """Least cost that something can have which was not tried to the end."""
+    _costs: dict[tuple[DeviceChoice, bool], LayerCosts | None] = field(
+        default_factory=dict
+    )
+    """By device and whether gradients are added up."""
+    _untried: float = float("inf")
+    """Least cost that settings can have which were not tried."""
+    _other_cuts: float = float("inf")
+    """The same of settings that were tried, with cuts that were not."""
 
     @property
     def gap(self) -> float:
         """How much better than the best something untried could be; 0 is a proof."""
-        best = self.best
-        if best is None or best.cost <= self._undecided:
+        best, least = self.best, min(self._untried, self._other_cuts)
+        if best is None or best.cost <= least:
             return 0.0
-        return best.cost / self._undecided - 1 if self._undecided else float("inf")
+        return best.cost / least - 1 if least else float("inf")
+
+    @property
+    def only_cuts(self) -> bool:
+        """Whether nothing could be better but other cuts of what was tried."""
+        return self.best is not None and self.best.cost <= self._untried
 
     def run(self, tell: Tell = lambda search: True) -> Search:
         """Try choices until none is left that could be better, or time is up.
 
-        Streaming memory is so slow that offloading is for what fits in no other way.
+        Streaming memory is so slow that what every micro-batch would wait for is moved
+        there only if the model fits in no other way.
         """
         self._climb(tell)
         if self.aim.goal is Goal.MEMORY:
-            self._run(tell, offload=True)
-        self._run(tell, offload=False)
+            self._run(tell, streams=True)
+        self._run(tell, streams=False)
         if self.best is None:
-            self._run(tell, offload=True)
+            self._run(tell, streams=True)
         return self
 
     def _climb(self, tell: Tell) -> None:
@@ -130,14 +141,14 @@ class Search:
     def _may_go_on(self, tell: Tell) -> bool:
         return self.work > 0 and tell(self)
 
-    def _run(self, tell: Tell, *, offload: bool) -> None:
+    def _run(self, tell: Tell, *, streams: bool) -> None:
         # Of equals, those that save memory come last, and first if that is the goal.
         order = count(step=-1 if self.aim.goal is Goal.MEMORY else 1)
-        heap = [(node.least, next(order), node) for node in self._nodes(offload)]
+        heap = [(node.least, next(order), node) for node in self._nodes(streams)]
         heapq.heapify(heap)
         while heap and not self._beats(heap[0][0]):
             if not self._may_go_on(tell):
-                self._undecided = min(self._undecided, heap[0][0])
+                self._untried = min(self._untried, heap[0][0])
                 break
             node = heapq.heappop(heap)[2]
             for child in self._opened(node):
@@ -153,13 +164,13 @@ class Search:
     def _beats(self, least: float) -> bool:
         return self.best is not None and self.best.cost <= least
 
-    def _nodes(self, offload: bool) -> Iterator[_Node]:
+    def _nodes(self, streams: bool) -> Iterator[_Node]:
         for device in self.space.devices():
             for stages, ipus in self.space.cuts():
                 choices = [
                     choice
                     for choice in self.space.choices(device, stages, ipus)
-                    if choice.offload == offload or stages == 1
+                    if choice.streams == streams or stages == 1
                 ]
                 if choices:
                     least = min(self._least(choice) for choice in choices)
@@ -178,41 +189,43 @@ class Search:
             self._try(choice, node.least)
             return
         self.work -= _LAYER_BOUNDED * len(self.space.spec.model.layers)
-        costs = self._costs_of(choice.device)
+        costs = self._costs_of(choice)
         least_us = costs.least_in_memory_us(choice) if costs else None
         if least_us is not None:
             least = max(node.least, self.aim.least(least_us, choice))
             yield _Node(least, [choice], tight=True)
 
     def _least(self, choice: Choice) -> float:
-        costs = self._costs_of(self.space.loosest(choice.device))
+        loosest = self.space.loosest(choice.device)
+        costs = self._costs_of(replace(choice, device=loosest))
         return self.aim.least(costs.least_us(choice), choice) if costs else float("inf")
 
-    def _costs_of(self, device: DeviceChoice) -> LayerCosts | None:
-        if device not in self._costs:
-            self.work -= _LAYER_PLANNED * len(self.space.spec.model.layers)
-            alone = Choice(device, 1, 1, 1)
-            spec = with_choice(self.space.spec, alone)
+    def _costs_of(self, choice: Choice) -> LayerCosts | None:
+        key = choice.device, choice.accumulates and not self.space.spec.train.test_only
+        if key not in self._costs:
+            if (choice.device, not key[1]) not in self._costs:
+                self.work -= _LAYER_PLANNED * len(self.space.spec.model.layers)
+            spec = with_choice(self.space.spec, Choice(choice.device, 1, 1, 1))
             plan = plan_experiment(spec, with_remedies=False)
-            self._costs[device] = LayerCosts.of(spec, plan) if plan.layers else None
-        return self._costs[device]
+            self._costs[key] = LayerCosts.of(plan, accumulates=key[1])
+        return self._costs[key]
 
     def _saves_in_vain(self, choice: Choice) -> bool:
-        """Tell whether the same fits without recomputing."""
-        if self.aim.goal is Goal.MEMORY or not choice.recompute:
+        """Tell whether the same fits without recomputing, or with all on the tiles."""
+        if self.aim.goal is Goal.MEMORY:
             return False
-        return replace(choice, recompute=False) in self.found
+        thriftless = replace(choice, recompute=False), replace(choice, elsewhere=())
+        return any(other != choice and other in self.found for other in thriftless)
 
     def _try(self, choice: Choice, least: float) -> None:
         self.tried += 1
         layers = len(self.space.spec.model.layers)
         self.work -= _EACH_TRY + layers**2 * choice.stages
-        found = _evaluated(self.space, choice, self.aim)
-        if found is None:
-            return
-        self._add(found)
-        if not found.exact:
-            self._undecided = min(self._undecided, least)
+        found, settled = _evaluated(self.space, choice, self.aim)
+        if found is not None:
+            self._add(found)
+        if not settled:
+            self._other_cuts = min(self._other_cuts, least)
 
     def _add(self, found: Found) -> None:
         self.found[found.choice] = found
@@ -220,16 +233,22 @@ class Search:
             self.best = found
 
 
-def _evaluated(space: SearchSpace, choice: Choice, aim: Aim) -> Found | None:
-    """Return the choice with its best cuts, unless it cannot be run or does not fit."""
+def _evaluated(
+    space: SearchSpace, choice: Choice, aim: Aim
+) -> tuple[Found | None, bool]:
+    """Return the choice with its best cuts, unless it cannot be run or does not fit.
+
+    The second value tells whether other cuts are known to be no better: those that
+    balancing tried do not fit, but the bound lets others hope.
+    """
     kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
     chosen, exact = with_choice(space.spec, choice, kept), True
     if choice.stages > 1 and not kept:
         balanced = balanced_experiment(chosen, choice.stages, tries=_TRIES)
         if not balanced.result.feasible:
-            return None
+            return None, bool(balanced.result.problem)
         chosen, exact = balanced.spec, balanced.proven
-    return _planned(chosen, choice, aim, exact=exact)
+    return _planned(chosen, choice, aim, exact=exact), exact
 
 
 def _planned(

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.data.sample_counts import count as count_samples
@@ -16,10 +17,12 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.choice import (
     IO_TILES,
     MATRIX_OPTIONS,
+    ONCE_PER_UPDATE,
     PROPORTION,
     RECOMPUTE,
     Choice,
     DeviceChoice,
+    own_elsewhere,
 )
 
 SCHEDULES = tuple(kind.value for kind in ScheduleKind if kind.on_ipu)
@@ -39,7 +42,7 @@ FIXABLE: Mapping[str, str] = {
     "execution.gradient_accumulation": "accumulation",
     "pipeline.schedule": "schedule",
     "ipu.allow_recompute": "recomputation",
-    "pipeline.offload_activations": "offloading",
+    **{f"pipeline.{name}": "what is elsewhere" for name in PLACEMENTS},
     "ipu.io_tiles.num_io_tiles": "I/O tiles",
     "ipu.convolutions.poplar_options": "partials and memory proportion",
 }
@@ -103,12 +106,10 @@ class SearchSpace:
             bool(self.spec.ipu.get(RECOMPUTE, False)),
             (False, True),
         )
-        offload = self._or_own(
-            "pipeline.offload_activations", own.offload_activations, (False, True)
-        )
+        elsewhere = self._elsewhere(Choice(device, ipus, stages, 1).replicas)
         if stages == 1:
-            schedules, offload = (own.schedule,), (False,)
-        for saving in product(offload, recompute):
+            schedules, elsewhere = (own.schedule,), ((),)
+        for saving in product(elsewhere, recompute):
             for schedule in schedules:
                 for count in self._accumulations(device, stages, ipus, schedule):
                     choice = Choice(device, ipus, stages, count, schedule, *saving)
@@ -122,7 +123,7 @@ class SearchSpace:
             key=lambda d: (d.micro_batch, d.io_tiles, d.proportion or _PROPORTIONS[-1]),
         )
         for stages, ipus in sorted(self.cuts(), key=lambda cut: (-cut[0], cut[1])):
-            saving = [c for c in self.choices(device, stages, ipus) if not c.offload]
+            saving = [c for c in self.choices(device, stages, ipus) if not c.streams]
             yield from saving[-1:]
 
     def allows(self, global_batch: int) -> bool:
@@ -139,6 +140,31 @@ class SearchSpace:
         if field in self.fixed:
             return (own,)
         return tuple(dict.fromkeys((own, *values)))
+
+    def _elsewhere(self, replicas: int) -> tuple[tuple[str, ...], ...]:
+        """Return what may be moved out of the tiles, the slowest last.
+
+        The optimizer's state is waited for once per update, everything else by every
+        micro-batch: of that, what is used least first.
+        """
+        own = own_elsewhere(self.spec.pipeline)
+        training = not self.spec.train.test_only
+        state = ONCE_PER_UPDATE * (training and self.spec.train.optimizer != "sgd")
+        kept = (*state, "offload_activations") if training else state
+        sums = "offload_gradient_accumulation_buffers"
+        weights = ("replicated_weight_sharding", "offload_weights") * (replicas > 1)
+        last = (*kept, *[sums] * training, *weights)
+        fixed = {name for name in PLACEMENTS if f"pipeline.{name}" in self.fixed}
+        return tuple(
+            dict.fromkeys(
+                tuple(
+                    name
+                    for name in PLACEMENTS
+                    if name in (own if name in fixed else moved)
+                )
+                for moved in (own, (), state, kept, last)
+            )
+        )
 
     def _micro_batches(self) -> tuple[int, ...]:
         own = self.spec.data.batch_size

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ipu_runtime.plan.hardware import find_system, systems
+from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.experiment.experiment_spec import Execution, ExperimentSpec
@@ -24,7 +25,7 @@ _FIELDS = (
     "pipeline.stages",
     "pipeline.schedule",
     "pipeline.recomputation",
-    "pipeline.offload_activations",
+    *(f"pipeline.{name}" for name in PLACEMENTS),
     "pipeline.device_mapping",
     "execution.api",
     "execution.system",
