@@ -55,6 +55,16 @@ def test_a_faulty_table_is_told_by_row(
         dataset_facts(_table(tmp_path, *rows))
 
 
+def test_an_empty_table_is_called_that(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.touch()
+    with pytest.raises(DatasetError, match=r"own.csv is empty$"):
+        dataset_facts(str(path))
+    path.write_text("a,b,label\n")
+    with pytest.raises(DatasetError, match="has no samples below its first row"):
+        dataset_facts(str(path))
+
+
 def test_a_missing_label_column_names_the_columns(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="label_column to one of: a, b, label"):
         dataset_facts(_table(tmp_path, "1,2,3"), label_column="kind")

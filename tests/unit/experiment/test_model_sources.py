@@ -12,6 +12,7 @@ import pytest
 
 from ipu_runtime.plan.model.model_spec import LayerSpec
 from ipu_runtime.plan.model.shapes import resolve_model
+from workbench.core.experiment.experiment_loading import load_experiment
 from workbench.core.experiment.preset_store import (
     PresetError,
     load_preset,
@@ -298,3 +299,30 @@ def test_a_file_is_looked_up_beside_its_preset(known: Path) -> None:
     path = known.parent / "my.toml"
     path.write_text('[model]\nsource = "known.keras"\n')
     assert load_preset(str(path)).tables["model"]["source"] == str(known)
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ((), 256),
+        (("data.dataset=synthetic",), 256),
+        (("data.dataset=own.csv",), 0),
+        (("data.dataset=own.csv", "data.train_samples=8"), 8),
+    ],
+    ids=["made up", "said", "own", "own, counted"],
+)
+def test_data_of_ones_own_are_taken_whole(
+    changes: tuple[str, ...], wanted: int, known: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(known.parent)
+    rows = "\n".join(f"1,2,3,4,5,6,7,{n},{n % 3}" for n in range(40))
+    Path("own.csv").write_text(f"a,b,c,d,e,f,g,h,label\n{rows}\n")
+    loaded = load_experiment(str(known), changes)
+    assert loaded.spec is not None, loaded.problems
+    assert loaded.spec.data.train_samples == wanted
+
+
+def test_a_file_whose_name_is_not_utf_8_is_one_problem(tmp_path: Path) -> None:
+    name = str(tmp_path / os.fsdecode(b"model-\xff.keras"))
+    with pytest.raises(PresetError, match="name is not UTF-8"):
+        load_experiment(name)

@@ -85,13 +85,17 @@ def read_csv(path: Path, stamp: int, label_column: str) -> CsvTable:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.reader(file)
             names = next(rows, [])
+            if not names:
+                raise DatasetError(str(path), f"{path} is empty")
             place = _label_place(path, names, label_column)
             for number, row in _whole_rows(path, rows, len(names)):
                 labels.append(row.pop(place).strip())
                 samples.append(_numbers(path, number, row, names, place))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DatasetError(str(path), f"{path} is no .csv file: {error}") from error
-    if not samples or not samples[0]:
+    if not samples:
+        raise DatasetError(str(path), f"{path} has no samples below its first row")
+    if not samples[0]:
         raise DatasetError(str(path), f"{path} has no samples beside its labels")
     if "" in labels:
         first = labels.index("") + 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
+from workbench.core.data.dataset_facts import NAMED
 from workbench.core.experiment.data_tables import with_data_read
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.model_tables import (
@@ -27,6 +28,7 @@ from workbench.core.experiment.preset_store import (
 from workbench.core.experiment.source_experiment import (
     source_preset,
     with_suitable_loss,
+    without_counts,
 )
 from workbench.core.experiment.tables import field_value
 from workbench.core.experiment.validation import validate
@@ -71,6 +73,8 @@ def load_experiment(
     preset = _source_preset(name_or_path) if is_source else load_preset(name_or_path)
     from_environment = environment_overrides(environment or {})
     from_command = list(changes)
+    if is_source and _names_own_data((*from_environment, *from_command)):
+        preset = without_counts(preset)
     tables, wrong_variables = apply_overrides(preset.tables, from_environment)
     tables, wrong_changes = apply_overrides(tables, from_command)
     problems: tuple[Problem, ...] = ()
@@ -111,6 +115,11 @@ def recorded_experiment(
     tables, wrong = with_data_read(tables, tell, trust=trust)
     problems += wrong
     return (None, problems) if problems else validate(tables)
+
+
+def _names_own_data(changes: Iterable[str]) -> bool:
+    named = [text for text in changes if text.startswith(_DATASET)]
+    return bool(named) and named[-1].removeprefix(_DATASET) not in NAMED
 
 
 def _source_preset(text: str) -> Preset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,14 @@ def source_preset(text: str) -> Preset:
         "execution": {"api": "ipu_strategy", "steps_per_execution": "epoch"},
     }
     return Preset(source.title, Path(source.text), tables)
+
+
+def without_counts(preset: Preset) -> Preset:
+    """Return it for data of the user's own, which are taken whole."""
+    counts = ("train_samples", "test_samples")
+    data = preset.tables["data"]
+    kept = {name: value for name, value in data.items() if name not in counts}
+    return replace(preset, tables={**preset.tables, "data": kept})
 
 
 def with_suitable_loss(tables: Mapping[str, Any], read: SourceModel) -> dict[str, Any]:

@@ -102,6 +102,11 @@ def parse_source(
     dtype: str = "float32",
 ) -> ModelSource:
     """Return the source that a text names; files are looked up from this directory."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        # Experiments and records name it, and are UTF-8 themselves.
+        raise SourceError("its name is not UTF-8", "give the file another") from error
     if text.startswith(_APPLICATION):
         name = text.removeprefix(_APPLICATION)
         _check_application(name)

@@ -69,9 +69,8 @@ def _import(args: argparse.Namespace) -> int:
     options = {name: getattr(args, name) for name in _FIELD_OF_OPTION}
     given = {name: value for name, value in options.items() if value is not None}
     if "data" in given:
-        # The data's counts decide, and their directory is not the experiment's.
+        # Their directory is not the experiment's.
         given["data"] = _absolute(given["data"])
-        args.changes = ["data.train_samples=0", "data.test_samples=0", *args.changes]
     changes = [f"{_FIELD_OF_OPTION[name]}={value}" for name, value in given.items()]
     args.changes = [*changes, *args.changes]
     loaded = _fitting(args) if args.batch_size is None else read_experiment(args)[1]
