@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,18 +10,62 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ipu_runtime.popdist.launched_job import cluster_environment
 from tests.runtime.popdist import training_cases
+from tests.runtime.popdist.two_hosts import ADDRESSES, two_hosts
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[3]
 TOLERANCE = 1e-6
 """Of the largest weight: sums over replicas are in another order."""
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train all cases with two instances of one and of two replicas."""
+    """Train all cases with two instances of one and of two replicas.
+
+    Each is on a host of its own, started by hand; under `poprun` where there can be
+    no such hosts.
+    """
     folder = tmp_path_factory.mktemp("trained")
+    with two_hosts() as hosts:
+        if hosts:
+            _train_on_hosts(hosts, folder)
+        else:
+            _train_under_poprun(folder)
+    return folder
+
+
+def _train_on_hosts(hosts: list[str], folder: Path) -> None:
+    addresses = [f"{address}:4000" for address in ADDRESSES]
+    instances = [
+        subprocess.Popen(
+            (
+                *("ip", "netns", "exec", host, sys.executable, "-m", "ipu_runtime"),
+                *(training_cases.__file__, str(folder)),
+            ),
+            env={
+                **os.environ,
+                **cluster_environment(addresses, index),
+                "PYTHONPATH": str(ROOT),
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index, host in enumerate(hosts)
+    ]
+    try:
+        for instance in instances:
+            _, errors = instance.communicate(timeout=240)
+            assert instance.returncode == 0, errors
+    finally:
+        for instance in instances:
+            instance.kill()
+
+
+def _train_under_poprun(folder: Path) -> None:
     ran = subprocess.run(
         (
             *(sys.executable, "-m", "ipu_runtime.popdist.poprun"),
@@ -31,7 +76,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text=True,
     )
     assert ran.returncode == 0, ran.stderr
-    return folder
 
 
 @pytest.mark.parametrize("local_replicas", [1, 2])
@@ -54,6 +98,14 @@ def test_instances_train_as_replicas_do(
             np.testing.assert_allclose(
                 values, expected[name], 0, tolerance * np.abs(values).max(), True, name
             )
+
+
+def test_instances_are_on_two_hosts(trained: Path) -> None:
+    with two_hosts() as hosts:
+        if not hosts:
+            pytest.skip("network namespaces need root and the program ip")
+    first, second = ((trained / f"network_{i}.txt").read_text() for i in (0, 1))
+    assert first != second
 
 
 def test_a_lost_instance_is_named(trained: Path) -> None:

@@ -1,6 +1,6 @@
 """Trainings whose result must not depend on how replicas are spread over processes.
 
-Run as a script under `poprun`, it trains with one and with two replicas in each
+Run as a script in two instances, it trains with one and with two replicas in each
 instance, and writes what comes out into a file for each. Then the second instance
 leaves, and the first one writes what it hears when it goes on.
 """
@@ -190,6 +190,8 @@ def _custom_loop(strategy: Any) -> list[Any]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
+    network = os.readlink("/proc/self/ns/net")
+    (folder / f"network_{popdist.getInstanceIndex()}.txt").write_text(network)
     for replicas, names in CASES.items():
         found = all_results(replicas, names)
         np.savez(folder / f"{replicas}_{popdist.getInstanceIndex()}.npz", **found)
