@@ -20,7 +20,6 @@ from workbench.core.sweeps.sweep_point import PointResult
 from workbench.core.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,
-    list_sweeps,
 )
 
 pytestmark = pytest.mark.slow
@@ -93,28 +92,28 @@ def test_a_point_that_was_interrupted_is_continued_not_begun_anew() -> None:
     assert run.series().epochs["loss"].xs == (1.0, 2.0)
 
 
-def _halved(group: str, control: RunControl | None = None) -> list[PointResult]:
-    """Begin a sweep with a budget, or go on with it."""
-    axes, _ = parse_grid(["train.learning_rate=0.0,0.05,0.2,0.5"])
-    tables = TABLES | {"train": {**TABLES["train"], "epochs": 4}}
-    definition = SweepDefinition("tiny", tables, axes, True, Halving("loss", 11))
-    if group in list_sweeps():
-        record = SweepRecord.reopen(group)
-    else:
-        record = SweepRecord.create(definition, group)
+def _halved(record: SweepRecord, control: RunControl) -> list[PointResult]:
+    """Go on with a sweep, and stop it when there are results."""
     results = []
-    for result in run_sweep(record, control or RunControl()):
+    for result in run_sweep(record, control):
         results.append(result)
-        if control is not None:
-            control.stop.set()
+        control.stop.set()
     record.close()
     return results
 
 
 def test_worse_points_are_stopped_early_and_better_ones_go_on() -> None:
-    results = _halved("halved")
+    axes, _ = parse_grid(["train.learning_rate=0.0,0.05,0.2,0.5"])
+    tables = TABLES | {"train": {**TABLES["train"], "epochs": 4}}
+    definition = SweepDefinition("tiny", tables, axes, True, Halving("loss", 11))
+    # It is interrupted as soon as there are results, and goes on.
+    results = _halved(SweepRecord.create(definition, "halved"), RunControl())
+    assert 0 < len(results) < 4
+    while more := _halved(SweepRecord.reopen("halved"), RunControl()):
+        results += more
 
     ended = {result.index: result.stopped_epoch for result in results}
+    assert len(results) == len(ended) == 4
     runs = {result.index: open_run(result.run_id) for result in results}
     curves = {index: run.series().epochs["loss"].ys for index, run in runs.items()}
     # Of 11 epochs all points take 4, the better two 2, and the best 2.
@@ -126,14 +125,6 @@ def test_worse_points_are_stopped_early_and_better_ones_go_on() -> None:
     assert ended[best] == 0
     assert runs[best].status is RunStatus.FINISHED
     assert {runs[i].status for i in runs if i != best} == {RunStatus.STOPPED}
-
-    # One that is interrupted, and goes on, comes to the same end.
-    first = _halved("broken-off", RunControl())
-    then = _halved("broken-off")
-    again = {item.index: item for item in first + then}
-    assert len(first) < len(again) == len(first + then) == 4
-    assert {i: again[i].stopped_epoch for i in again} == ended
-    assert open_run(again[best].run_id).series().epochs["loss"].ys == curves[best]
 
 
 def test_event_files_hold_the_numbers_of_the_run(tmp_path: Path) -> None:
