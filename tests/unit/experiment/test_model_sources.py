@@ -137,6 +137,19 @@ def test_what_was_read_is_kept_as_it_was(known: Path) -> None:
     assert found.outputs == (TensorFacts("out", (3,)),)
 
 
+def test_a_model_is_read_where_no_cache_can_be_written(
+    known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = content_key(parse_source(str(known)))
+    read = load_source_model(key)
+    assert read is not None
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "file"))
+    assert load_source_model(key) is None
+    save_source_model(key, read)
+    assert load_source_model(key) == read
+
+
 def test_a_damaged_cache_is_as_none(known: Path, home: Path) -> None:
     key = content_key(parse_source(str(known)))
     (entry,) = home.rglob(f"{key}*.json")

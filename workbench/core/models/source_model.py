@@ -59,7 +59,11 @@ def load_source_model(key: str) -> SourceModel | None:
         return _parsed(path.read_bytes())
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         # Whatever is wrong with a cache, the model can be read again.
-        return None
+        return _unwritten.get(path)
+
+
+_unwritten: dict[Path, SourceModel] = {}
+"""What was read and could not be kept: reading it again takes seconds."""
 
 
 def _cache_file(key: str) -> Path:
@@ -72,10 +76,13 @@ def _parsed(content: bytes) -> SourceModel:
 
 
 def save_source_model(key: str, model: SourceModel) -> None:
-    """Keep what was read, where that is possible."""
+    """Keep what was read, for this process alone if nothing can be written."""
     path = _cache_file(key)
-    os.makedirs(path.parent, exist_ok=True)
-    replace_file(path, json.dumps(source_model_to_json(model)))
+    try:
+        os.makedirs(path.parent, exist_ok=True)
+        replace_file(path, json.dumps(source_model_to_json(model)))
+    except OSError:
+        _unwritten[path] = model
 
 
 def source_model_to_json(model: SourceModel) -> dict[str, Any]:
