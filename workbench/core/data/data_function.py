@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -12,15 +11,14 @@ from typing import Any
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
-from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
     GivenTensor,
     part_counts,
 )
-from workbench.core.locations import models_cache_directory
 from workbench.core.models.model_source import ModelSource, SourceError
+from workbench.core.models.reading_cache import keep, kept
 from workbench.core.models.source_files import content_key
 
 _FORMAT = 1
@@ -33,7 +31,7 @@ _Samples = tuple[Any, Any]
 def known_function_facts(source: ModelSource, test_share: float) -> DatasetFacts | None:
     """Return what a function with this code gave when it was read, if it was."""
     try:
-        row = json.loads(_cache_file(source).read_bytes())
+        row = json.loads(kept(_name(source)))
         if row["format"] != _FORMAT:
             return None
         inputs, outputs = (
@@ -152,9 +150,7 @@ def _kept(
         "inputs": [asdict(item) for item in inputs],
         "outputs": [asdict(item) for item in outputs],
     }
-    path = _cache_file(source)
-    os.makedirs(path.parent, exist_ok=True)
-    replace_file(path, json.dumps(row))
+    keep(_name(source), json.dumps(row))
     return _facts(samples, inputs, outputs, test_share)
 
 
@@ -210,5 +206,5 @@ def _tensor(row: Any) -> GivenTensor:
     )
 
 
-def _cache_file(source: ModelSource) -> Any:
-    return models_cache_directory() / f"{content_key(source)}-data.json"
+def _name(source: ModelSource) -> str:
+    return f"{content_key(source)}-data.json"

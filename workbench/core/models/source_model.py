@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.problem import Problem
-from ipu_runtime.system.file_replacing import replace_file
-from workbench.core.locations import models_cache_directory
+from workbench.core.models.reading_cache import keep, kept
 
 _FORMAT = 1
 _READING = 2
@@ -54,20 +51,15 @@ class SourceModel:
 
 def load_source_model(key: str) -> SourceModel | None:
     """Return what was read from a source with this content, if it is still kept."""
-    path = _cache_file(key)
     try:
-        return _parsed(path.read_bytes())
+        return _parsed(kept(_name(key)))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         # Whatever is wrong with a cache, the model can be read again.
-        return _unwritten.get(path)
+        return None
 
 
-_unwritten: dict[Path, SourceModel] = {}
-"""What was read and could not be kept: reading it again takes seconds."""
-
-
-def _cache_file(key: str) -> Path:
-    return models_cache_directory() / f"{key}.{_READING}.json"
+def _name(key: str) -> str:
+    return f"{key}.{_READING}.json"
 
 
 @functools.lru_cache(maxsize=16)
@@ -76,13 +68,8 @@ def _parsed(content: bytes) -> SourceModel:
 
 
 def save_source_model(key: str, model: SourceModel) -> None:
-    """Keep what was read, for this process alone if nothing can be written."""
-    path = _cache_file(key)
-    try:
-        os.makedirs(path.parent, exist_ok=True)
-        replace_file(path, json.dumps(source_model_to_json(model)))
-    except OSError:
-        _unwritten[path] = model
+    """Keep what was read."""
+    keep(_name(key), json.dumps(source_model_to_json(model)))
 
 
 def source_model_to_json(model: SourceModel) -> dict[str, Any]:
