@@ -54,6 +54,8 @@ class PieceSize:
         self._units = 1
         self.compiled = False
         """Whether the program has run before."""
+        self.batch_s = 0.0
+        """Measured time of a batch; 0 before anything is measured."""
 
     def next(self, remaining: int) -> int:
         """Return how many of the remaining batches to do in one go."""
@@ -64,6 +66,7 @@ class PieceSize:
         if not self.compiled:
             self.compiled = True
             return
+        self.batch_s = seconds / batches
         wanted = int(_PIECE_S * batches / max(seconds, 1e-6) / self._unit)
         limit = max(1, batches // self._unit) * _GROWTH
         self._units = max(1, min(wanted, limit))

@@ -135,11 +135,9 @@ class _Together(_Alone):
 
     def _batches_ahead(self) -> int:
         """Return what this process would say: as far as time allows."""
-        work, left_s = self._work, self._keeper.due_in_s()
+        left_s, update = self._keeper.due_in_s(), self._work.update
         if left_s <= 0:
             return 0
         # Before anything is measured the next update is far enough.
-        updates = 1.0
-        if work.seconds:
-            updates = left_s / work.seconds * work.batches / work.update
-        return math.ceil(updates) * work.update
+        update_s = self._work.program.pieces.batch_s * update or left_s
+        return math.ceil(left_s / update_s) * update
