@@ -33,8 +33,10 @@ def main() -> None:
     from ipu_runtime.system.environment import prepare_environment
 
     prepare_environment()
+    from workbench.headless.main import load_commands
     from workbench.headless.main import main as run_command_line
 
+    load_commands(sys.argv[1:])
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(run_command_line(sys.argv[1:], os.environ, _open_app))

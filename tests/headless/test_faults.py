@@ -147,7 +147,9 @@ import os, signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == "{module}":
-            os.kill(os.getpid(), signal.SIGINT)
+            # Within a text, as where classes of data are made: Python then leaves by
+            # the signal itself, unless the interrupt is none of its exceptions.
+            exec("os.kill(os.getpid(), signal.SIGINT)")
 
 sys.meta_path.insert(0, Interrupt())
 """

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from workbench.core.cluster.place import ClusterError
 from workbench.core.experiment.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
@@ -123,15 +123,16 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", title="commands"
     )
-    for name in _commands_to_load(arguments):
-        importlib.import_module(COMMANDS[name]).add_parser(subparsers)
+    for command in load_commands(arguments):
+        command.add_parser(subparsers)
     return parser
 
 
-def _commands_to_load(arguments: Sequence[str]) -> list[str]:
+def load_commands(arguments: Sequence[str]) -> list[Any]:
     """Load one command's module where one is named: the start must be quick."""
     first = arguments[0] if arguments else ""
-    return [first] if first in COMMANDS else list(COMMANDS)
+    names = [first] if first in COMMANDS else list(COMMANDS)
+    return [importlib.import_module(COMMANDS[name]) for name in names]
 
 
 def _without_command(args: argparse.Namespace, open_app: OpenApp) -> int:
