@@ -77,7 +77,7 @@ def _run(
     """Return processor time and peak memory of a command."""
     process = subprocess.Popen(
         (sys.executable, "-m", "workbench", *command),
-        env={**os.environ, "IPU_WORKBENCH_HOME": str(home)},
+        env=_environment(home),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -85,6 +85,13 @@ def _run(
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode in codes, command
     return used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+
+
+def _environment(home: Path) -> dict[str, str]:
+    # Where Python may not keep what it compiles, every start would compile it again.
+    writes = "PYTHONDONTWRITEBYTECODE"
+    kept = {name: value for name, value in os.environ.items() if name != writes}
+    return {**kept, "IPU_WORKBENCH_HOME": str(home)}
 
 
 def _layers(home: Path, count: int, stages: int, sizes: int) -> str:
