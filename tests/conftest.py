@@ -8,6 +8,7 @@ others. That the program itself does without is seen in tests/headless, which st
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,26 @@ import ipu_runtime
 ipu_runtime.install()
 
 
-def pytest_collection_finish() -> None:
-    """Take what was imported out of every later collection of garbage.
+def _spare_what_lives() -> None:
+    """Take all objects of this moment out of later collections of garbage.
 
-    An app collects whenever it starts and ends: with TensorFlow and all tests in
-    memory that is more than half of the time of its tests.
+    TensorFlow's and Keras' own would be looked through again and again: in a worker
+    that has run many models that is more than the tests themselves.
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    """Spare what was imported."""
+    _spare_what_lives()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def spared() -> Iterator[None]:
+    """Spare what the tests of a file leave behind in the frameworks."""
+    yield
+    _spare_what_lives()
 
 
 @pytest.fixture(autouse=True)
