@@ -17,6 +17,7 @@ from ipu_runtime.plan.config.file_reading import read_file
 from workbench.core.models.model_source import ModelSource, SourceError, source_file
 
 _CONFIG = "config.json"
+_COMPILED = "compile_config"
 _MOST_CONFIG_BYTES = 64 * 2**20
 _TRUST = "--trust runs it, which is as safe as running a program of its author"
 _CODE_LAYERS = (
@@ -110,11 +111,37 @@ def checked_config(path: Path, *, trust: bool) -> dict[str, Any]:
         raise SourceError(f"{path} is no Keras model: {text}") from error
     if not isinstance(config, dict) or "config" not in config:
         raise SourceError(f"{path} is no Keras model: it holds no configuration")
+    # How it was compiled is the experiment's affair, and never looked at.
+    config.pop(_COMPILED, None)
     if not trust:
         reason = next(_code_in(config), None)
         if reason is not None:
             raise SourceError(f"{path} holds {reason}, which is code", _TRUST)
-    return config
+    state = next(_states_in(config), None)
+    if state is not None:
+        text = f"{path}: {state} keeps its state from batch to batch"
+        raise SourceError(text, "save the model with stateful=False")
+    return _uncompiled(config)
+
+
+def _uncompiled(value: Any) -> Any:
+    """Return it without how nested models were compiled, which makes variables."""
+    if isinstance(value, list):
+        return [_uncompiled(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: item for name, item in value.items() if name != _COMPILED}
+    return {name: _uncompiled(item) for name, item in kept.items()}
+
+
+def _states_in(value: Any) -> Iterator[str]:
+    """Yield the names of layers whose variables are neither weights nor data."""
+    if isinstance(value, dict):
+        if value.get("stateful") is True:
+            yield str(value.get("name", "a layer"))
+        value = list(value.values())
+    for item in value if isinstance(value, list) else ():
+        yield from _states_in(item)
 
 
 def _archived(content: bytes, path: Path) -> Any:

@@ -77,6 +77,10 @@ def _described(model: Any, source: ModelSource) -> SourceModel:
             network = traced_network(model, symbol)
     graph = model_graph(network)
     for symbol in graph.network.inputs:
+        if symbol.dtype == "string":
+            text = f"{symbol.name} takes texts, which the device has none of"
+            hint = "look words up where the data are made"
+            raise SourceError(f"{source.text}: {text}", hint)
         if None in symbol.shape[1:]:
             shape = ", ".join(str(extent) for extent in symbol.shape[1:])
             hint = "the device needs every extent: say it with model.input_shape"
