@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.runtime.tiny_preset import EVERY_PIECE, tiny_spec
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -29,7 +30,7 @@ from workbench.core.runs.run_checkpoint import load
 from workbench.core.runs.run_context import RunControl
 from workbench.core.runs.run_store import StoredRun, list_runs
 from workbench.core.runs.runner import run_experiment
-from workbench.core.script_export import export_script
+from workbench.core.script_export import ScriptError, export_script
 
 pytestmark = pytest.mark.slow
 
@@ -189,6 +190,29 @@ def test_it_goes_on_inside_an_epoch_and_learns_what_its_script_does(
     assert len(arrays) == len(scripted)
     for array, expected in zip(arrays, scripted.values(), strict=True):
         np.testing.assert_array_equal(array, expected)
+
+
+def test_an_estimator_is_shared_out_as_its_replicas_are(tmp_path: Path) -> None:
+    changes = ("execution.api=ipu_estimator", "ipu.auto_select_ipus=2")
+    shared = tiny_spec(tmp_path, *changes, "execution.instances=2")
+    first, events = _run(shared)
+    second, _ = _run(tiny_spec(tmp_path, *changes))
+    assert first.status is second.status is RunStatus.FINISHED, events[-1]
+    assert first.summary["test_loss"] == pytest.approx(second.summary["test_loss"])
+    ones, others = map(_variables, (first, second))
+    assert ones.keys() == others.keys()
+    for name, values in ones.items():
+        np.testing.assert_allclose(values, others[name], 1e-6, 1e-7, err_msg=name)
+    with pytest.raises(ScriptError, match=r"execution\.instances: 2 is not written"):
+        export_script(shared)
+
+
+def _variables(run: StoredRun) -> dict[str, np.ndarray]:
+    """Return what an estimator's last checkpoint holds."""
+    kept = load(run.directory / "checkpoints" / f"epoch-{EPOCHS:06}.npz")
+    name = str(kept.extra["model_checkpoint"])
+    reader = tf.train.load_checkpoint(str(run.directory / "checkpoints/model" / name))
+    return {key: reader.get_tensor(key) for key in reader.get_variable_to_shape_map()}
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

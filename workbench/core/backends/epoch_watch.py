@@ -50,7 +50,9 @@ class EpochWatch(CheckpointSaverListener):
         self._observer = observer
         self._model_dir = model_dir
         self._epoch_steps = epoch_steps
-        self._clock = CheckpointClock(spec.execution.checkpoint_every_s)
+        every_s = spec.execution.checkpoint_every_s
+        # What each process has besides inside an epoch is in nobody's checkpoint.
+        self._clock = CheckpointClock(every_s if context.instance.count == 1 else 0.0)
         self._metrics: list[Mapping[str, Any]] = []
         self._epoch = context.first_epoch
         self._kept = _Totals()
@@ -112,6 +114,9 @@ class EpochWatch(CheckpointSaverListener):
                 ipu_step_us=self._context.plan.ipu_step_us,
             )
         )
+        if self._context.instance.index and done.step == self._epoch_steps:
+            # The first process writes the checkpoint, and tells of it.
+            self._begin_next()
 
     def _of_epoch(self) -> _Totals:
         """Return what the epoch has come to."""
@@ -135,10 +140,13 @@ class EpochWatch(CheckpointSaverListener):
         self._metrics.append({"epoch": self._epoch, **self._logs})
         name = f"model.ckpt-{int(global_step_value)}"
         self._save(Checkpoint(self._epoch, (), (), {"model_checkpoint": name}))
+        self._begin_next()
+        return None
+
+    def _begin_next(self) -> None:
         self._epoch += 1
         self._kept, self._before = _Totals(), self._now
         self._observer.epoch_began()
-        return None
 
     def due(self) -> bool:
         """Whether the last checkpoint is old enough."""

@@ -16,7 +16,9 @@ from ipu_runtime.config import config_from_fields
 from ipu_runtime.engine.session.keeping import kept_by
 from ipu_runtime.engine.session.observer import observed_by
 from ipu_runtime.ipu_run_config import IPURunConfig, RunConfig
+from ipu_runtime.popdist.tensorflow import set_ipu_config
 from ipu_runtime.system.emulated_device import emulated_system
+from ipu_runtime.system.instances import Instance
 from workbench.core.backends.epoch_watch import EpochWatch
 from workbench.core.data.dataset import PreparedPart, load_prepared
 from workbench.core.data.epoch_order import training_order
@@ -49,7 +51,7 @@ def train_with_estimator(
     model_dir = _model_dir(spec, context)
     observer = RunObserver(context)
     with (
-        emulated_system(spec.execution.system, hardware_file()),
+        emulated_system(spec.execution.system, hardware_file(), spec.execution.hosts),
         _quiet_tensorflow(),
         _explained_disk(model_dir),
     ):
@@ -60,10 +62,13 @@ def train_with_estimator(
                 )
         else:
             _train(spec, context, observer, make_estimator, model_dir, data.train)
-        if spec.train.evaluate and not observer.should_stop():
+        alone = context.instance.index == 0
+        if spec.train.evaluate and alone and not observer.should_stop():
             context.emit(Compiling("evaluating on the test data"))
             with observed_by(observer):
-                results = _evaluate(spec, make_estimator, model_dir, data.test)
+                results = _evaluate(
+                    spec, context.instance, make_estimator, model_dir, data.test
+                )
             if not observer.stopped:
                 observer.evaluated(results)
 
@@ -109,19 +114,24 @@ def _train(
         return
     watch = EpochWatch(spec, context, observer, model_dir, epoch_steps)
     _prepare_resume(context, watch, model_dir)
-    order = training_order(spec)
+    if context.instance.count > 1 and spec.execution.checkpoint_every_s:
+        text = "an estimator's instances keep whole epochs only"
+        context.emit(Compiling(f"execution.checkpoint_every_s has no effect: {text}"))
+    order, instance = training_order(spec), context.instance
 
     def train(epochs: range, skipped: int, loop: int) -> None:
         steps = len(epochs) * epoch_steps - skipped
         saved_every = min(steps, epoch_steps)
-        estimator = make_estimator(_run_config(spec, loop, model_dir, saved_every))
+        config = _run_config(spec, instance, loop, model_dir, saved_every)
+        estimator = make_estimator(config)
         # The run itself decides what a loss that is not a number does.
         estimator.stops_at_nan = False
         batch_size = spec.data.batch_size
-        samples = skipped * batch_size * topology(spec).replicas
+        samples = skipped * batch_size * _own_replicas(spec, instance)
 
         def indices(epoch: int) -> Any:
-            return order.indices(epoch)[samples if epoch == epochs[0] else 0 :]
+            share = order.share(epoch, instance.index, instance.count)
+            return share[samples if epoch == epochs[0] else 0 :]
 
         with observed_by(watch), kept_by(watch):
             estimator.train(
@@ -139,15 +149,21 @@ def _train(
         train(range(first, last + 1), 0, training_steps_per_execution(spec))
 
 
+def _own_replicas(spec: ExperimentSpec, instance: Instance) -> int:
+    """Return the replicas of this process."""
+    return topology(spec).replicas // instance.count
+
+
 def _evaluate(
     spec: ExperimentSpec,
+    instance: Instance,
     make_estimator: MakeEstimator,
     model_dir: Path,
     part: PreparedPart,
 ) -> dict[str, float]:
-    steps = count(spec).test.batches // topology(spec).replicas
+    steps = count(spec).test.batches // _own_replicas(spec, instance)
     loop = evaluation_steps_per_execution(spec)
-    estimator = make_estimator(_run_config(spec, loop, model_dir, None))
+    estimator = make_estimator(_run_config(spec, instance, loop, model_dir, None))
     indices = tf.range(len(part.x), dtype=tf.int64).numpy()
     results = estimator.evaluate(
         lambda: _batches(part, spec.data.batch_size, (0,), lambda _: indices),
@@ -157,16 +173,21 @@ def _evaluate(
 
 
 def _run_config(
-    spec: ExperimentSpec, loop: int, model_dir: Path, save_steps: int | None
+    spec: ExperimentSpec,
+    instance: Instance,
+    loop: int,
+    model_dir: Path,
+    save_steps: int | None,
 ) -> RunConfig:
     shape = topology(spec)
+    options = config_from_fields({"auto_select_ipus": shape.ipus, **spec.ipu})
+    if instance.count > 1:
+        set_ipu_config(options, configure_device=False)
     return RunConfig(
         IPURunConfig(
             iterations_per_loop=loop,
-            ipu_options=config_from_fields(
-                {"auto_select_ipus": shape.ipus, **spec.ipu}
-            ),
-            num_replicas=shape.replicas,
+            ipu_options=options,
+            num_replicas=_own_replicas(spec, instance),
             num_shards=shape.ipus_per_replica,
         ),
         model_dir=str(model_dir),
@@ -231,8 +252,11 @@ def _prepare_resume(context: RunContext, watch: EpochWatch, model_dir: Path) -> 
         path = model_dir / str(checkpoint.extra["model_checkpoint"])
         if not tf.io.gfile.glob(f"{path}.index"):
             raise ValueError(f"{path} is gone: the run cannot be resumed")
-        v1.train.update_checkpoint_state(str(model_dir), str(path))
+        if context.instance.index == 0:
+            v1.train.update_checkpoint_state(str(model_dir), str(path))
         watch.restore(checkpoint)
+        return
+    if context.instance.index:
         return
     started = model_dir / "model.ckpt-0"
     inside_record = model_dir.is_relative_to(context.directory)

@@ -9,7 +9,7 @@ _NUMERICS, _DEVICE = Affects.NUMERICS, Affects.DEVICE
 
 APIS = ("cpu", "ipu_strategy", "ipu_estimator", "ipu_pipeline_estimator")
 
-INSTANCE_APIS = ("ipu_strategy",)
+INSTANCE_APIS = ("ipu_strategy", "ipu_estimator", "ipu_pipeline_estimator")
 """Interfaces whose replicas can be shared out among processes."""
 
 EXPERIMENT_FIELDS: tuple[Field, ...] = (

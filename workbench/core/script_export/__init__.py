@@ -27,6 +27,11 @@ def export_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
         return keras_script(spec, sequential=sequential)
     if sequential:
         raise ScriptError("--sequential: an estimator's model is a function")
+    if spec.execution.instances > 1:
+        raise ScriptError(
+            f"execution.instances: {spec.execution.instances} is not written into an "
+            "estimator's script; use 1, or execution.api = ipu_strategy"
+        )
     return estimator_script(spec)
 
 
