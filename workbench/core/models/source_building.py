@@ -13,6 +13,7 @@ from typing import Any
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
+from workbench.core.error_line import telling_line
 from workbench.core.models.model_source import ModelSource, SourceError, SourceKind
 from workbench.core.models.source_files import checked_config, own_classes
 
@@ -218,9 +219,8 @@ def explained(source: ModelSource) -> Iterator[None]:
         while not source.is_code and error.__context__ is not None:
             # Keras wraps what is wrong with a layer in what is wrong with the model.
             error = error.__context__
-        text = next((line for line in str(error).splitlines() if line.strip()), "")
-        name = type(error).__name__
-        raise SourceError(f"{source.text} cannot be read: {name}: {text}") from raised
+        text = f"{type(error).__name__}: {telling_line(error)}"
+        raise SourceError(f"{source.text} cannot be read: {text}") from raised
 
 
 def _size(shape: Any) -> int:

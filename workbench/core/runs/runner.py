@@ -15,6 +15,7 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
 from workbench.core.backends import backend_of
 from workbench.core.data.dataset_facts import DatasetError
+from workbench.core.error_line import telling_line
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.tables import spec_to_tables
 from workbench.core.instances.instance_run import train_on_instances
@@ -201,5 +202,4 @@ def describe_error(error: BaseException) -> str:
     """Return an error as one line that a user can act on."""
     if isinstance(error, _EXPLAINED):
         return str(error)
-    text = str(error).strip().partition("\n")[0] or "no further explanation"
-    return f"{type(error).__name__}: {text}"
+    return f"{type(error).__name__}: {telling_line(error)}"

@@ -15,6 +15,7 @@ from ipu_runtime.engine.session.observer import ProgramCall, process_observed_by
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.plan.request_json import request_to_json
+from workbench.core.error_line import telling_line
 from workbench.core.locations import NoHomeError
 from workbench.core.runs.events import Event, RunEnded, RunStarted, RunStatus
 from workbench.core.runs.record_files import RecordError
@@ -133,7 +134,7 @@ def _outcome(code: int, error: BaseException | None) -> tuple[RunStatus, str]:
     if isinstance(error, KeyboardInterrupt):
         return RunStatus.STOPPED, "interrupted"
     if error is not None and not isinstance(error, SystemExit):
-        text = str(error).strip().partition("\n")[0] or "no further explanation"
+        text = telling_line(error)
         return RunStatus.FAILED, f"{type(error).__name__}: {text}"
     return (
         (RunStatus.FINISHED, "")
