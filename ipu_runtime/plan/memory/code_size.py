@@ -6,6 +6,9 @@ import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ipu_runtime.plan.costs.layer_costs import LayerWork, cost_layers
 from ipu_runtime.plan.costs.op_costs import Costing, OpCost
 from ipu_runtime.plan.hardware import HardwareTable
@@ -33,6 +36,15 @@ def code_key(op: OpCost) -> tuple[str, str, tuple[int, ...]]:
     Passes of the matrix unit are alike if their shapes are, whatever they compute.
     """
     return op.code, "" if op.code in MATRIX_CODES else op.name, op.shape
+
+
+def conv_vertex_bytes(
+    plans: np.float64 | NDArray[np.float64], table: HardwareTable
+) -> np.float64 | NDArray[np.float64]:
+    """Return what the vertices of so many plans of convolutions take of a tile."""
+    base = table.code["conv"].vertex_bytes_per_tile
+    grown = np.minimum(base + _CONV_PLAN_BYTES * plans, _CONV_MOST_BYTES)
+    return np.where(plans > 0, grown, 0.0)
 
 
 def program_code(
@@ -64,9 +76,7 @@ def program_code(
     ):
         vertices += table.code["batched_matmul"].vertex_bytes_per_tile
     vertices *= TRAINING_FACTOR if cost.training else 1.0
-    if conv_plans:
-        base = table.code["conv"].vertex_bytes_per_tile
-        vertices += min(base + _CONV_PLAN_BYTES * conv_plans, _CONV_MOST_BYTES)
+    vertices += float(conv_vertex_bytes(np.float64(conv_plans), table))
     values = table.values
     per_tile = (
         vertices + values["stack_bytes_per_tile"] + values["runtime_bytes_per_tile"]

@@ -103,8 +103,8 @@ def test_no_choice_does_better_than_its_bound(preset: str) -> None:
             assert least_us is not None
             assert costs.least_us(choice) <= least_us
             assert search.aim.least(least_us, choice) <= found.cost
-            room = max(memory.used_bytes for memory in found.plan.memory) + 1.0
-            tight = replace(costs, room=room)
+            fullest = max(item.fullest_tile_bytes for item in found.plan.memory)
+            tight = replace(costs, room=(fullest + 1.0) * found.plan.memory[0].tiles)
             assert tight.least_in_memory_us(choice) is not None
 
 
@@ -114,8 +114,9 @@ def test_layers_that_share_code_are_bounded_by_what_they_take_together() -> None
     choice = Choice(next(space.devices()), 1, 1, 1)
     costs = Search(space, Aim(Goal.THROUGHPUT, 1))._costs_of(choice)
     assert costs is not None
-    used = plan_experiment(with_choice(spec, choice)).memory[0].used_bytes
-    for room, fits in ((used + 1.0, True), (used * 0.95, False)):
+    (memory,) = plan_experiment(with_choice(spec, choice)).memory
+    used = memory.fullest_tile_bytes * memory.tiles
+    for room, fits in ((used * 1.0001, True), (used * 0.98, False)):
         tight = replace(costs, room=room)
         assert (tight.least_in_memory_us(choice) is not None) == fits
 
@@ -131,7 +132,8 @@ def test_the_bound_of_memory_knows_what_equal_layers_share() -> None:
     for at, memory in enumerate(plan.memory):
         first, end = stages.index(at), len(stages) - stages[::-1].index(at)
         least = table(at, slice(first, first + 1), slice(end, end + 1)).item()
-        assert 0.99 * memory.used_bytes < least <= memory.used_bytes
+        used = (memory.fullest_tile_bytes + 1) * memory.tiles
+        assert 0.99 * used < least <= used
 
 
 def test_a_search_that_is_cut_short_has_found_something_that_fits() -> None:

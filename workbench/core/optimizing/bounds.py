@@ -18,7 +18,7 @@ from ipu_runtime.plan.schedule.building import fifo_depths
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedule.stage_clock import find_beat
 from workbench.core.optimizing.choice import Choice
-from workbench.core.optimizing.least_cut import Table, least_bottleneck
+from workbench.core.optimizing.least_cut import LeastCut, Table, find_least_cut
 from workbench.core.optimizing.least_memory import Floats, LeastMemory
 
 
@@ -43,7 +43,7 @@ class LayerCosts:
     ipus_per_machine: int
     memory: LeastMemory
     room: float
-    """Bytes of an IPU whose fullest tile is full."""
+    """Bytes of an IPU, were all its tiles as full as the fullest."""
     io_tiles: bool
     training: bool
     constants: Mapping[str, float]
@@ -78,8 +78,8 @@ class LayerCosts:
             streaming_gb_s=system.ipu.remote_gb_s,
             ipus_per_machine=system.ipus_per_machine,
             memory=memory,
-            room=item.capacity_bytes
-            / min(constants["imbalance_conv"], constants["imbalance_matmul"]),
+            # A plan counts whole bytes of a tile.
+            room=float(item.capacity_bytes + item.tiles),
             io_tiles=item.io_tiles > 0,
             training=request.training,
             constants=constants,
@@ -95,15 +95,10 @@ class LayerCosts:
         The slowest stage of the best cut works on every micro-batch, and others run
         before and after it.
         """
-        slowest_us = least_bottleneck(
-            len(self.forward) - 1,
-            choice.stages,
-            self._times(choice),
-            self._bytes(choice),
-            self.room,
-        )
-        if slowest_us is None:
+        cut = self.least_cut(choice)
+        if cut is None:
             return None
+        slowest_us = cut.slowest_us
         least = self.least_us(choice)
         if not _overlaps(choice):
             return least
@@ -116,6 +111,19 @@ class LayerCosts:
         )
         run_us += rhythm.steps * self._copy_us(choice)
         return max(run_us + self._update_us(choice), least)
+
+    def least_cut(self, choice: Choice, share: float = 1.0) -> LeastCut | None:
+        """Return the cut whose slowest stage is fastest, of those that may fit.
+
+        A share of the room leaves some for what the bound does not count.
+        """
+        return find_least_cut(
+            len(self.forward) - 1,
+            choice.stages,
+            self._times(choice),
+            self._bytes(choice),
+            self.room * share,
+        )
 
     def _update_us(self, choice: Choice) -> float:
         """Return the least time of the update itself: weights are shared out evenly."""
@@ -206,11 +214,10 @@ class LayerCosts:
             own: Floats = base[rows, columns]
             if stage == 0 and not self.io_tiles:
                 own = own + memory.streams
-            if not depth:
-                return own
-            if recomputes:
-                return own + depth * memory.entering[rows, None]
-            return own + depth * (memory.kept[None, columns] - memory.kept[rows, None])
+            if depth:
+                waiting = memory.entering if recomputes else memory.kept
+                own = own + depth * waiting[rows, columns]
+            return own * memory.uneven[rows, columns]
 
         return table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +13,16 @@ Table = Callable[[int, slice, slice], Floats]
 """Of a stage, for its first layers and the ends of its runs."""
 
 
-def least_bottleneck(
+class LeastCut(NamedTuple):
+    """The cut whose slowest stage is fastest."""
+
+    slowest_us: float
+    stage_of_layer: tuple[int, ...]
+
+
+def find_least_cut(
     layers: int, stages: int, time: Table, memory: Table, room: float
-) -> float | None:
+) -> LeastCut | None:
     """Return it for stages that have a layer each; None if none fit.
 
     Args:
@@ -26,6 +34,7 @@ def least_bottleneck(
     """
     best = np.full(layers + 1, np.inf)
     best[0] = 0.0
+    chosen = np.zeros((stages, layers + 1), dtype=np.int64)
     for stage in range(stages):
         after = stages - 1 - stage
         rows = slice(stage, layers - after if stage else 1)
@@ -34,6 +43,15 @@ def least_bottleneck(
         first = np.arange(rows.start, rows.stop)[:, None]
         empty = first >= np.arange(columns.start, columns.stop)
         table[empty | (memory(stage, rows, columns) > room)] = np.inf
+        winners = table.argmin(axis=0)
         best = np.full(layers + 1, np.inf)
-        best[columns] = table.min(axis=0)
-    return float(best[layers]) if np.isfinite(best[layers]) else None
+        best[columns] = table[winners, np.arange(table.shape[1])]
+        chosen[stage, columns] = winners + rows.start
+    if not np.isfinite(best[layers]):
+        return None
+    end, stage_of_layer = layers, [0] * layers
+    for stage in reversed(range(stages)):
+        start = int(chosen[stage, end])
+        stage_of_layer[start:end] = [stage] * (end - start)
+        end = start
+    return LeastCut(float(best[layers]), tuple(stage_of_layer))

@@ -14,7 +14,11 @@ import numpy.typing as npt
 
 from ipu_runtime.plan.costs.op_costs import OpCost
 from ipu_runtime.plan.hardware import HardwareTable
-from ipu_runtime.plan.memory.code_size import TRAINING_FACTOR, code_key
+from ipu_runtime.plan.memory.code_size import (
+    TRAINING_FACTOR,
+    code_key,
+    conv_vertex_bytes,
+)
 from ipu_runtime.plan.model.tensors import find_tensors, streamed_bytes
 from ipu_runtime.plan.plan import Plan
 
@@ -30,15 +34,17 @@ class LeastMemory:
     weights: Floats
     trained: Floats
     kept: Floats
-    """What the backward pass needs."""
+    """Table: what the backward pass needs."""
     entering: Floats
-    """What a stage that begins with a layer takes from elsewhere."""
+    """Table: what comes from elsewhere, and what else cannot be computed again."""
     crossing: Floats
     """What a cut before each layer sends on."""
     returning: Floats
     """Of it, what has a gradient that comes back."""
     code: Floats
     """Table: layers that are alike share most of theirs."""
+    uneven: Floats
+    """Table: the fullest tile over the mean."""
     working: Floats
     """Table: the fullest moment, with all that is kept."""
     working_again: Floats
@@ -56,22 +62,32 @@ class LeastMemory:
             sum(weight.size for weight in layer.weights if weight.trainable)
             for layer in model.stage_layers
         ]
-        touched, gradients, entering = (np.zeros(len(layers)) for _ in range(3))
+        touched, gradients = np.zeros(len(layers)), np.zeros(len(layers))
         returning = np.zeros(len(layers) + 1)
-        for tensor in find_tensors(model).tensors:
+        entering, held = _Shared(len(layers)), _Shared(len(layers))
+        tensors = find_tensors(model)
+        for at, (extra, mask) in enumerate(
+            zip(tensors.extra_bytes, tensors.mask_bytes, strict=True)
+        ):
+            entering.add(at, ("of layer", at), batch * mask)
+            held.add(at, ("of layer", at), batch * (extra + mask))
+        for number, tensor in enumerate(tensors.tensors):
             size = float(batch * tensor.sample_bytes)
             users = [at for at in {*tensor.users} if at > tensor.maker]
             near = [*users, tensor.maker] if tensor.maker >= 0 else users
             touched[near] += size
             gradients[near] += size * tensor.has_gradient
-            entering[users] += size
+            for user in sorted(users):
+                entering.add(user, number, size, since=tensor.maker)
+            for keeper in tensor.keepers:
+                held.add(keeper, number, size)
             if tensor.has_gradient and users:
                 returning[max(tensor.maker, 0) + 1 : max(users) + 1] += size
         tiles, trained = plan.memory[0].tiles, np.array(own_trained) * value_bytes
         ahead = touched + tiles * _temporary(item.forward_ops for item in layers)
         back = gradients + trained
         back += tiles * _temporary(item.backward_ops for item in layers)
-        kept = _sums([layer.stash_bytes for layer in layers])
+        kept = held.table() * request.training
         nothing = np.zeros_like(kept)
         working = working_again = _fullest(ahead, nothing)
         if request.training:
@@ -79,17 +95,17 @@ class LeastMemory:
             # Branches may be walked in another order than that of the experiment.
             before = kept if model.ordered is model else nothing
             working = np.maximum(working, _fullest(back, before))
-            working = np.maximum(working, kept[None, :] - kept[:, None])
+            working = np.maximum(working, kept)
         scale = plan.constants["live_scale"]
         streams = streamed_bytes(model, batch, request.label_values)
         return cls(
             _sums([layer.parameters * value_bytes for layer in layers]),
             _sums(trained),
             kept,
-            entering,
+            entering.table(),
             np.array([0, *(layer.crossing_bytes for layer in layers[:-1]), 0.0]),
             returning,
-            _shared_code(plan, table),
+            *_shared_code(plan, table),
             working * scale,
             working_again * scale,
             plan.constants["stream_buffers"] * streams,
@@ -108,47 +124,57 @@ def _temporary(ops: Iterable[tuple[OpCost, ...]]) -> Floats:
 
 def _fullest(peaks: Floats, before: Floats) -> Floats:
     """Return the largest peak of every run, with what its layers up to it keep."""
-    count = len(peaks)
-    table = np.zeros((count + 1, count + 1))
-    for first in range(count):
-        reached = np.maximum.accumulate(peaks[first:] + before[first + 1 :])
-        table[first, first + 1 :] = reached - before[first]
+    table = np.zeros_like(before)
+    for first in range(len(peaks)):
+        reached = peaks[first:] + before[first, first + 1 :]
+        table[first, first + 1 :] = np.maximum.accumulate(reached)
     return table
 
 
-def _shared_code(plan: Plan, table: HardwareTable) -> Floats:
-    """Return the code of every run: of operations that are alike, once."""
-    count, values = len(plan.layers), table.values
+class _Shared:
+    """Adds up what layers of a run have, of things that are alike once."""
+
+    def __init__(self, layers: int) -> None:
+        self._changes = np.zeros((layers + 2, layers + 2))
+        self._last: dict[object, int] = {}
+
+    def add(self, layer: int, key: object, size: float, since: int = -1) -> None:
+        """Count it for runs with this layer and none before it that has the same.
+
+        Layers come in order; runs that begin up to the layer `since` have no such
+        thing.
+        """
+        first = max(self._last.get(key, -1), since) + 1
+        self._last[key] = layer
+        self._changes[first, layer + 1] += size
+        self._changes[layer + 1, layer + 1] -= size
+
+    def table(self) -> Floats:
+        """Return the sums of all runs."""
+        sums: Floats = np.cumsum(np.cumsum(self._changes, axis=0), axis=1)[:-1, :-1]
+        return sums
+
+
+def _shared_code(plan: Plan, table: HardwareTable) -> tuple[Floats, Floats]:
+    """Return the code of every run, and how unevenly tiles hold what it has."""
+    layers, values, tiles = plan.layers, table.values, plan.memory[0].tiles
     outlining = plan.request.config.get("optimizations.enable_graph_outlining", True)
-    changes = np.zeros((count + 2, count + 2))
-    last: dict[object, int] = {}
-    memory = plan.memory[0]
-    tiles, factor = memory.tiles, TRAINING_FACTOR if plan.request.training else 1.0
-
-    def add(at: int, key: object, size: float) -> None:
-        """Count it for runs that have the layer, and none before it that shares it."""
-        first = last.get(key, -1) + 1
-        last[key] = at
-        for row, column, sign in ((first, at + 1, 1), (at + 1, at + 1, -1)):
-            changes[row, column] += sign * size
-
-    for at, layer in enumerate(plan.layers):
-        control = 0
-        for op in (*layer.forward_ops, *layer.backward_ops, *layer.update_ops):
+    factor = tiles * (TRAINING_FACTOR if plan.request.training else 1.0)
+    code, convolutions = _Shared(len(layers)), _Shared(len(layers))
+    for at, layer in enumerate(layers):
+        ops = (*layer.forward_ops, *layer.backward_ops, *layer.update_ops)
+        for number, op in enumerate(ops):
             size = table.code[op.code]
-            control += size.control
-            own = size.state + size.exchange
-            if outlining:
-                add(at, code_key(op), own)
-            else:
-                control += own
-            if op.code in _VERTICES:
-                add(at, op.code, size.vertex_bytes_per_tile * tiles * factor)
-            elif op.code == "conv":
-                # Training has convolutions of its own, which are counted as such.
-                add(at, op.code, size.vertex_bytes_per_tile * tiles)
-        changes[0, at + 1] += control
-        changes[at + 1, at + 1] -= control
-    code: Floats = np.cumsum(np.cumsum(changes, axis=0), axis=1)[:-1, :-1]
-    fixed = values["stack_bytes_per_tile"] + values["runtime_bytes_per_tile"]
-    return code + fixed * tiles
+            code.add(at, (at, number), size.control)
+            key = code_key(op)
+            own = key if outlining else (at, number, "")
+            code.add(at, own, size.state + size.exchange)
+            if op.code == "conv":
+                convolutions.add(at, key, 1)
+            elif op.code in _VERTICES:
+                code.add(at, op.code, size.vertex_bytes_per_tile * factor)
+    plans = convolutions.table()
+    per_tile = values["stack_bytes_per_tile"] + values["runtime_bytes_per_tile"]
+    total = code.table() + (per_tile + conv_vertex_bytes(plans, table)) * tiles
+    uneven = np.where(plans > 0, values["imbalance_conv"], values["imbalance_matmul"])
+    return total, uneven

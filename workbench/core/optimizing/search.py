@@ -25,7 +25,8 @@ from workbench.core.optimizing.search_space import SearchSpace
 from workbench.core.planning.balancing import balanced_experiment
 from workbench.core.planning.experiment_plan import plan_experiment
 
-_STOPS = (Severity.ERROR, Severity.NO_FIT)
+_REFUSED, _NO_FIT = "refused", "does not fit"
+"""Why there may be no plan: a rule, whatever the cuts, or memory."""
 WORK = 15e6
 """What all tries may take together: about 15 s on a small server."""
 _EACH_TRY = 6e3
@@ -34,6 +35,8 @@ _LAYER_PLANNED = 250.0
 """Of it, for every layer of a plan that bounds come from."""
 _LAYER_BOUNDED = 20.0
 """Of it, for every layer of a bound that knows what fits."""
+_SHARES = (1.0, 0.97, 0.94, 0.9)
+"""Of the memory, that cuts may fill by a bound which does not count all."""
 _TRIES = 2
 """Halvings while searching for cuts that fit; the best gets all of them."""
 
@@ -120,7 +123,7 @@ class Search:
         own = own_choice(self.space.spec)
         if own.ipus <= self.space.ipus and self.space.allows(own.global_batch):
             first = _planned(self.space.spec, own, self.aim, exact=False)
-            if first is not None:
+            if isinstance(first, Found):
                 self._add(first)
         for choice in self.space.thriftiest():
             if self.best is not None or not self._may_go_on(tell):
@@ -221,11 +224,21 @@ class Search:
         self.tried += 1
         layers = len(self.space.spec.model.layers)
         self.work -= _EACH_TRY + layers**2 * choice.stages
-        found, settled = _evaluated(self.space, choice, self.aim)
+        cuts = self._hopeful_cuts(choice)
+        found, settled = _evaluated(self.space, choice, self.aim, cuts)
         if found is not None:
             self._add(found)
         if not settled:
             self._other_cuts = min(self._other_cuts, least)
+
+    def _hopeful_cuts(self, choice: Choice) -> Iterator[tuple[int, ...]]:
+        """Yield cuts of stages that hold their layers by the bound, and then some."""
+        costs = self._costs_of(choice)
+        for share in _SHARES:
+            cut = costs.least_cut(choice, share) if costs else None
+            if cut is None:
+                return
+            yield cut.stage_of_layer
 
     def _add(self, found: Found) -> None:
         self.found[found.choice] = found
@@ -234,29 +247,46 @@ class Search:
 
 
 def _evaluated(
-    space: SearchSpace, choice: Choice, aim: Aim
+    space: SearchSpace, choice: Choice, aim: Aim, hopeful: Iterator[tuple[int, ...]]
 ) -> tuple[Found | None, bool]:
     """Return the choice with its best cuts, unless it cannot be run or does not fit.
 
-    The second value tells whether other cuts are known to be no better: those that
-    balancing tried do not fit, but the bound lets others hope.
+    Balancing knows the time of a run exactly, but adds up the memory of layers;
+    hopeful cuts know what layers share, but only the slowest stage's time. The second
+    value tells whether other cuts than these are known to be no better.
     """
     kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
     chosen, exact = with_choice(space.spec, choice, kept), True
     if choice.stages > 1 and not kept:
         balanced = balanced_experiment(chosen, choice.stages, tries=_TRIES)
-        if not balanced.result.feasible:
-            return None, bool(balanced.result.problem)
-        chosen, exact = balanced.spec, balanced.proven
-    return _planned(chosen, choice, aim, exact=exact), exact
+        if balanced.result.problem:
+            return None, True
+        exact = balanced.proven
+        planned: list[Found | str] = []
+        if balanced.result.feasible:
+            planned.append(_planned(balanced.spec, choice, aim, exact=exact))
+        for cuts in () if exact else hopeful:
+            cut = with_choice(space.spec, choice, cuts)
+            planned.append(_planned(cut, choice, aim, exact=False))
+            if planned[-1] != _NO_FIT:
+                break
+        found = [item for item in planned if isinstance(item, Found)]
+        best = min(found, key=lambda item: item.cost, default=None)
+        return best, exact or _REFUSED in planned
+    alone = _planned(chosen, choice, aim, exact=exact)
+    return alone if isinstance(alone, Found) else None, True
 
 
 def _planned(
     spec: ExperimentSpec, choice: Choice, aim: Aim, *, exact: bool
-) -> Found | None:
+) -> Found | str:
+    """Return what comes of an experiment, or why nothing does."""
     plan = plan_experiment(spec, with_remedies=False)
-    if not plan.layers or any(p.severity in _STOPS for p in plan.problems):
-        return None
+    severities = {problem.severity for problem in plan.problems}
+    if Severity.ERROR in severities or not plan.layers:
+        return _REFUSED
+    if Severity.NO_FIT in severities:
+        return _NO_FIT
     if validate(spec_to_tables(spec))[0] is None:
-        return None
+        return _REFUSED
     return Found(choice, spec, plan, aim.cost(plan), exact)
