@@ -42,9 +42,9 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
         reporter.begun = begun = _begun()
         rest = order.indices(epoch)[begun.step * batch_size :]
         batches = _batches(data.train, rest, batch_size)
-        if begun.step:
-            # Metrics have no values to put back before that.
-            build_for_training(model, batches.element_spec)
+        # TensorFlow traces a step twice if the first time makes variables; and metrics
+        # have no values to put back before they are there.
+        build_for_training(model, batches.element_spec)
         history = model.fit(
             batches,
             initial_epoch=epoch - 1,
