@@ -41,10 +41,16 @@ NARROW = {
         ("float16", "float32"),
         ("auto_select_ipus = 16", "auto_select_ipus = 2"),
         ("train_samples = 128", "train_samples = 16"),
+        # The stem, two of the four groups and the head; one block repeats.
+        (r'(?s)\[\[[^\[]*name = "conv4_1".*wide = 2048 \}\n\n', ""),
+        ("repeat = 3", "repeat = 1"),
+        ("narrow = 64, wide = 256", "narrow = 8, wide = 16"),
+        ("narrow = 128, wide = 512", "narrow = 12, wide = 24"),
     ),
     "bert-large-pod16": (
-        ("repeat = 24", "repeat = 4"),
-        (r"stages = \[[^]]*\]", f"stages = {[layer * 4 // 33 for layer in range(33)]}"),
+        ("train_samples = 32", "train_samples = 16"),
+        ("repeat = 24", "repeat = 2"),
+        (r"stages = \[[^]]*\]", f"stages = {[layer * 4 // 19 for layer in range(19)]}"),
         ("128", "8"),
         ("1024", "16"),
         ("4096", "32"),
@@ -55,7 +61,7 @@ NARROW = {
     ),
 }
 """What to replace in presets whose models are too large: the same kinds of layers,
-narrower, and four encoders instead of 24."""
+narrower, and fewer of the blocks that repeat."""
 
 INSTANCES = {
     "mnist-popdist": ("data.train_samples=256", "data.batch_size=16"),
