@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.headless.conftest import Start
 from workbench.core.runs.events import EpochEnded, RunStatus
 from workbench.core.runs.run_context import RunControl
 from workbench.core.runs.run_record import RunRecord
@@ -226,24 +227,15 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
-def _start_long_run(home: Path, **options: object) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [*COMMAND, "run", *LONG, "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "IPU_WORKBENCH_HOME": str(home), "KERAS_BACKEND": "jax"},
-        **options,  # type: ignore[call-overload]
-    )
-    return process
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_stop_the_run_and_keep_its_record(
-    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    number: signal.Signals,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The wrong Keras backend in the environment must not matter either.
-    process = _start_long_run(tmp_path)
+    process = start("run", *LONG, "--json", environment={"KERAS_BACKEND": "jax"})
     assert process.stdout is not None
     for line in process.stdout:
         if json.loads(line)["event"] == "epoch_ended":
@@ -260,14 +252,14 @@ def test_signals_stop_the_run_and_keep_its_record(
 
 
 def test_a_disk_that_fills_up_ends_the_run_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 20_000
 
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    process = _start_long_run(tmp_path, preexec_fn=small_files)
+    process = start("run", *LONG, "--json", preexec_fn=small_files)
     output, said = process.communicate(timeout=300)
     assert process.returncode == 1
     last = json.loads(output.splitlines()[-1])
@@ -281,18 +273,12 @@ def test_a_disk_that_fills_up_ends_the_run_in_words(
 
 
 def test_a_disk_that_is_full_under_an_estimator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 200_000
-    process = subprocess.Popen(
-        [
-            *(*COMMAND, "run", "mnist-dense", "--set=execution.api=ipu_estimator"),
-            *("--set=train.steps_per_epoch=2", "--set=execution.steps_per_execution=2"),
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "IPU_WORKBENCH_HOME": str(tmp_path)},
+    process = start(
+        *("run", "mnist-dense", "--set=execution.api=ipu_estimator"),
+        *("--set=train.steps_per_epoch=2", "--set=execution.steps_per_execution=2"),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )
     _, said = process.communicate(timeout=300)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.headless.conftest import Start
+
 pytestmark = pytest.mark.slow
 
 COMMAND = [sys.executable, "-m", "workbench"]
@@ -60,14 +62,10 @@ def test_json_events_of_a_whole_run(tmp_path: Path) -> None:
     assert rows[-1]["status"] == "finished"
 
 
-def test_an_interrupted_run_keeps_its_record_and_exits_with_130(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*COMMAND, "run", "mnist-cpu", "--json"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=_environment(tmp_path),
-    )
+def test_an_interrupted_run_keeps_its_record_and_exits_with_130(
+    start: Start, tmp_path: Path
+) -> None:
+    process = start("run", "mnist-cpu", "--json")
     assert process.stdout is not None
     for line in process.stdout:
         if json.loads(line)["event"] == "progress":

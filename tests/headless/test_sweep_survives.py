@@ -6,30 +6,21 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+
+from tests.headless.conftest import Start
 
 pytestmark = pytest.mark.slow
 
 _SWEEP = ("sweep", "mnist-dense", "--grid", "train.learning_rate=0.1,0.2")
 
 
-def _begun(home: Path, epochs: int) -> subprocess.Popen[str]:
+def _begun(start: Start, home: Path, epochs: int) -> subprocess.Popen[str]:
     """Start a sweep, and return once both points train."""
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "workbench", *_SWEEP, "--jobs", "2", "--json"),
-            *("--set", f"train.epochs={epochs}"),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "IPU_WORKBENCH_HOME": str(home)},
-        start_new_session=True,
-    )
+    process = start(*_SWEEP, "--jobs", "2", "--json", "--set", f"train.epochs={epochs}")
     until = time.monotonic() + 120
     while len(_training(home)) < 2:
         assert process.poll() is None, process.communicate()
@@ -47,8 +38,10 @@ def _training(home: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_to_the_group_ends_it_in_time(tmp_path: Path, number: int) -> None:
-    process = _begun(tmp_path, epochs=1000)
+def test_a_signal_to_the_group_ends_it_in_time(
+    start: Start, tmp_path: Path, number: int
+) -> None:
+    process = _begun(start, tmp_path, epochs=1000)
     told_at = time.monotonic()
     os.killpg(process.pid, number)
     _, said = process.communicate(timeout=30)
