@@ -27,8 +27,8 @@ PARTIAL_NOTES = {
     "ipu.ops.custom_ops.precompiled_user_op": "a registered Python function stands in",
     "ipu.ops.embedded_runtime.embedded_runtime_start": "executables in the emulator's "
     "own format",
-    "ipu.ops.pipelining_ops.pipeline": "offloading and sharding of weights and "
-    "activations have no effect",
+    "ipu.ops.pipelining_ops.pipeline": "offloading and sharding only change the plan "
+    "of a captured script",
     "ipu.ops.within_replica_ops.reduce_scatter": "part i goes to IPU i",
     "ipu.sharding.enable_sharded_gradient_tape": "gradients of tapes are not placed",
     "ipu.scopes.frontend_attribute": "attributes are not read",

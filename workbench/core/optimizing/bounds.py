@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ipu_runtime.plan.balance.cutting import Bools
+from ipu_runtime.plan.costs.host_io import feed_us
 from ipu_runtime.plan.costs.links import all_reduce_us, transfer_us
-from ipu_runtime.plan.hardware import load_table
+from ipu_runtime.plan.hardware import System, load_table
+from ipu_runtime.plan.model.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.schedule.building import fifo_depths
@@ -39,8 +41,10 @@ class LayerCosts:
     """The same between other neighbours, which three stages or more have."""
     slots: float
     """Values that the optimizer keeps for every weight."""
-    streaming_gb_s: float
-    ipus_per_machine: int
+    streamed_bytes: int
+    """What the host sends."""
+    hosts: int
+    system: System
     memory: LeastMemory
     room: float
     """Bytes of an IPU, were all its tiles as full as the fullest."""
@@ -75,8 +79,11 @@ class LayerCosts:
             pair_copy_us=_least_copy_us(memory, 1, constants),
             row_copy_us=_least_copy_us(memory, 2, constants),
             slots=item.by_category["optimizer"] / max(float(memory.trained[-1]), 1.0),
-            streaming_gb_s=system.ipu.remote_gb_s,
-            ipus_per_machine=system.ipus_per_machine,
+            streamed_bytes=streamed_bytes(
+                request.model, request.batch_size, request.label_values
+            ),
+            hosts=request.hosts,
+            system=system,
             memory=memory,
             # A plan counts whole bytes of a tile.
             room=float(item.capacity_bytes + item.tiles),
@@ -87,7 +94,17 @@ class LayerCosts:
 
     def least_us(self, choice: Choice) -> float:
         """Return the least time of a weight update with all its micro-batches."""
-        return self._run_us(choice) + self._update_us(choice)
+        device_us = self._run_us(choice) + self._update_us(choice)
+        ipus = choice.replicas * choice.ipus_per_replica
+        host_us = choice.accumulation * feed_us(
+            self.streamed_bytes,
+            ipus,
+            choice.replicas,
+            self.hosts,
+            self.system,
+            self.constants,
+        )
+        return max(device_us, host_us)
 
     def least_in_memory_us(self, choice: Choice) -> float | None:
         """Return the same for stages that hold their layers; None if none can.
@@ -136,9 +153,9 @@ class LayerCosts:
         streamed = 0.0
         if choice.moves("offload_weight_update_variables"):
             shared = choice.moves("replicated_optimizer_state_sharding")
-            at_once = min(self.ipus_per_machine, choice.replicas * choice.stages)
+            at_once = min(self.system.ipus_per_machine, choice.replicas * choice.stages)
             size = 2 * self.slots * share / (choice.replicas if shared else 1)
-            streamed = size * at_once / (self.streaming_gb_s * 1e3)
+            streamed = size * at_once / (self.system.ipu.remote_gb_s * 1e3)
         return self.update_us / choice.stages + reduce + streamed
 
     def _run_us(self, choice: Choice) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.plan import Plan
 from workbench.core.optimizing.choice import Choice
 
@@ -25,6 +26,12 @@ class Aim:
     goal: Goal
     samples: int
     """Samples of the whole training, for the time that they take."""
+
+    @property
+    def balances(self) -> Objective:
+        """What the cuts between stages shall have least of."""
+        memory = self.goal is Goal.MEMORY
+        return Objective.PEAK_MEMORY if memory else Objective.STEP_TIME
 
     def cost(self, plan: Plan) -> float:
         """Return what the goal wants least of."""

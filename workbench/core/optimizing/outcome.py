@@ -85,7 +85,7 @@ def _polished(found: Found, aim: Aim, space: SearchSpace) -> Found:
     stages = found.choice.stages
     if stages == 1 or "pipeline.stages" in space.fixed:
         return found
-    balanced = balanced_experiment(found.spec, stages)
+    balanced = balanced_experiment(found.spec, stages, aim.balances.value)
     if not balanced.result.feasible:
         return found
     plan = plan_experiment(balanced.spec)

@@ -29,14 +29,16 @@ _REFUSED, _NO_FIT = "refused", "does not fit"
 """Why there may be no plan: a rule, whatever the cuts, or memory."""
 WORK = 15e6
 """What all tries may take together: about 15 s on a small server."""
-_EACH_TRY = 6e3
-"""Of it, besides layers squared times stages: planning the smallest model."""
+_EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
+"""Of it, for a try: besides, for every layer, its stages, and its other layers."""
 _LAYER_PLANNED = 250.0
 """Of it, for every layer of a plan that bounds come from."""
-_LAYER_BOUNDED = 20.0
-"""Of it, for every layer of a bound that knows what fits."""
+_EACH_BOUND, _CELL_BOUNDED = 500.0, 0.008
+"""Of it, for a bound that knows what fits: besides, for every pair and stage."""
 _SHARES = (1.0, 0.97, 0.94, 0.9)
 """Of the memory, that cuts may fill by a bound which does not count all."""
+_HALVINGS = 10
+"""While searching for the least of them."""
 _TRIES = 2
 """Halvings while searching for cuts that fit; the best gets all of them."""
 
@@ -106,6 +108,7 @@ class Search:
         Streaming memory is so slow that what every micro-batch would wait for is moved
         there only if the model fits in no other way.
         """
+        self._start(tell)
         self._climb(tell)
         if self.aim.goal is Goal.MEMORY:
             self._run(tell, streams=True)
@@ -114,32 +117,45 @@ class Search:
             self._run(tell, streams=True)
         return self
 
-    def _climb(self, tell: Tell) -> None:
-        """Start from the experiment as it is, and change one setting at a time.
+    def _start(self, tell: Tell) -> None:
+        """Begin with the experiment as it is, and one choice per number of stages.
 
-        One that does not fit gives way to what takes least memory: a search that is
-        cut short shall have found something.
+        If none of them fits, what takes least memory may: a search that is cut short
+        shall have found something.
         """
         own = own_choice(self.space.spec)
         if own.ipus <= self.space.ipus and self.space.allows(own.global_batch):
             first = _planned(self.space.spec, own, self.aim, exact=False)
             if isinstance(first, Found):
                 self._add(first)
+        if self.aim.goal is not Goal.MEMORY:
+            for choices in self.space.starts():
+                nodes = (self._tightened(choice) for choice in choices)
+                node = next((node for node in nodes if node is not None), None)
+                if not self._may_go_on(tell):
+                    break
+                if node is not None and not self._beats(node.least):
+                    self._try(node.choices[0], node.least)
         for choice in self.space.thriftiest():
-            if self.best is not None or not self._may_go_on(tell):
+            if self.best is not None or not tell(self):
                 break
-            for node in self._looked_at(choice, _Node(0.0, [choice])):
+            node = self._tightened(choice)
+            if node is not None:
                 self._try(choice, node.least)
+
+    def _climb(self, tell: Tell) -> None:
+        """Change one setting of the best at a time, as long as that helps."""
         here = None
         while self.best is not None and here is not self.best:
             here = self.best
             for _, choice in neighbours(self.space, here.choice):
-                if choice not in self.found:
-                    for node in self._looked_at(choice, _Node(0.0, [choice])):
-                        if not self._may_go_on(tell):
-                            return
-                        if not self._beats(node.least):
-                            self._try(choice, node.least)
+                if choice in self.found:
+                    continue
+                if not self._may_go_on(tell):
+                    return
+                node = self._tightened(choice)
+                if node is not None and not self._beats(node.least):
+                    self._try(choice, node.least)
 
     def _may_go_on(self, tell: Tell) -> bool:
         return self.work > 0 and tell(self)
@@ -191,12 +207,19 @@ class Search:
         if node.tight:
             self._try(choice, node.least)
             return
-        self.work -= _LAYER_BOUNDED * len(self.space.spec.model.layers)
+        tightened = self._tightened(choice)
+        if tightened is not None:
+            yield replace(tightened, least=max(node.least, tightened.least))
+
+    def _tightened(self, choice: Choice) -> _Node | None:
+        """Return the choice with a bound that knows what fits; None if nothing does."""
+        layers = len(self.space.spec.model.layers)
+        self.work -= _EACH_BOUND + _CELL_BOUNDED * layers**2 * choice.stages
         costs = self._costs_of(choice)
         least_us = costs.least_in_memory_us(choice) if costs else None
-        if least_us is not None:
-            least = max(node.least, self.aim.least(least_us, choice))
-            yield _Node(least, [choice], tight=True)
+        if least_us is None:
+            return None
+        return _Node(self.aim.least(least_us, choice), [choice], tight=True)
 
     def _least(self, choice: Choice) -> float:
         loosest = self.space.loosest(choice.device)
@@ -223,7 +246,8 @@ class Search:
     def _try(self, choice: Choice, least: float) -> None:
         self.tried += 1
         layers = len(self.space.spec.model.layers)
-        self.work -= _EACH_TRY + layers**2 * choice.stages
+        own = _LAYER_TRIED + _STAGE_TRIED * choice.stages + _PAIR_TRIED * layers
+        self.work -= _EACH_TRY + layers * own
         cuts = self._hopeful_cuts(choice)
         found, settled = _evaluated(self.space, choice, self.aim, cuts)
         if found is not None:
@@ -234,7 +258,10 @@ class Search:
     def _hopeful_cuts(self, choice: Choice) -> Iterator[tuple[int, ...]]:
         """Yield cuts of stages that hold their layers by the bound, and then some."""
         costs = self._costs_of(choice)
-        for share in _SHARES:
+        shares: tuple[float, ...] = _SHARES
+        if self.aim.goal is Goal.MEMORY and costs:
+            shares = (_least_share(costs, choice),)
+        for share in shares:
             cut = costs.least_cut(choice, share) if costs else None
             if cut is None:
                 return
@@ -244,6 +271,18 @@ class Search:
         self.found[found.choice] = found
         if self.best is None or found.cost < self.best.cost:
             self.best = found
+
+
+def _least_share(costs: LayerCosts, choice: Choice) -> float:
+    """Return the least share of the memory that some cut fits by the bound."""
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if costs.least_cut(choice, middle) is None:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _evaluated(
@@ -258,10 +297,13 @@ def _evaluated(
     kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
     chosen, exact = with_choice(space.spec, choice, kept), True
     if choice.stages > 1 and not kept:
-        balanced = balanced_experiment(chosen, choice.stages, tries=_TRIES)
+        balanced = balanced_experiment(
+            chosen, choice.stages, aim.balances.value, tries=_TRIES
+        )
         if balanced.result.problem:
             return None, True
-        exact = balanced.proven
+        # Sums of layers say nothing exact about memory.
+        exact = balanced.proven and aim.goal is not Goal.MEMORY
         planned: list[Found | str] = []
         if balanced.result.feasible:
             planned.append(_planned(balanced.spec, choice, aim, exact=exact))

@@ -116,6 +116,35 @@ class SearchSpace:
                     if choice.global_batch <= self._samples:
                         yield choice
 
+    def starts(self) -> Iterator[list[Choice]]:
+        """Yield for every number of stages what may be good, large batches first."""
+        devices: dict[int, DeviceChoice] = {}
+        for device in self.devices():
+            # Half partials come last of those that are alike otherwise.
+            known = devices.setdefault(device.micro_batch, device)
+            if replace(device, half_partials=None) == replace(
+                known, half_partials=None
+            ):
+                devices[device.micro_batch] = device
+        for stages, ipus in self.cuts():
+            if ipus == self.ipus:
+                yield [
+                    choice
+                    for device in devices.values()
+                    for choice in self._longest(device, stages, ipus)
+                ]
+
+    def _longest(
+        self, device: DeviceChoice, stages: int, ipus: int
+    ) -> Iterator[Choice]:
+        """Yield the choice with most micro-batches, and the same that recomputes."""
+        longest: dict[bool, Choice] = {}
+        for choice in self.choices(device, stages, ipus):
+            best = longest.setdefault(choice.recompute, choice)
+            if choice == replace(best, accumulation=choice.accumulation):
+                longest[choice.recompute] = choice
+        yield from longest.values()
+
     def thriftiest(self) -> Iterator[Choice]:
         """Yield for every number of stages, most first, what takes little memory."""
         device = min(

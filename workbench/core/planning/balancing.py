@@ -19,6 +19,7 @@ from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedule.timeline import Clock
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.fetched_times import fetched_times
 from workbench.core.planning.shared_layers import shared_spans
 from workbench.core.planning.staged_spec import changed_fields, staged_spec
 
@@ -144,13 +145,19 @@ def balance_request(
     spec: ExperimentSpec, plan: Plan, stages: int, objective: Objective
 ) -> BalanceRequest:
     """Describe the layers of a plan; the first one also takes the infeed."""
-    layers = plan.layers
-    forward = [layer.forward_us for layer in layers]
-    forward[0] += max(
-        0.0,
-        plan.stages[0].forward_us
-        - sum(layer.forward_us for layer in layers if layer.stage == 0),
+    layers, fetched = plan.layers, fetched_times(plan)
+    forward, backward, again = (
+        [own + waited for own, waited in zip(times, waits, strict=True)]
+        for times, waits in (
+            ([layer.forward_us for layer in layers], fetched.forward_us),
+            ([layer.backward_us for layer in layers], fetched.backward_us),
+            ([layer.forward_us for layer in layers], fetched.again_us),
+        )
     )
+    early = [
+        time for layer, time in zip(layers, forward, strict=True) if not layer.stage
+    ]
+    forward[0] += max(0.0, plan.stages[0].forward_us - sum(early))
     pipeline = plan.request.pipeline
     mode = pipeline.recomputation if pipeline else Recomputation.OFF
     kind = ScheduleKind(spec.pipeline.schedule)
@@ -168,12 +175,12 @@ def balance_request(
 
     request = BalanceRequest(
         forward_us=tuple(forward),
-        backward_us=tuple(layer.backward_us for layer in layers),
+        backward_us=tuple(backward),
         stages=stages,
         micro_batches=plan.request.gradient_accumulation,
         schedule=kind,
         recomputation=mode,
-        recompute_us=tuple(layer.forward_us for layer in layers),
+        recompute_us=tuple(again),
         resident_bytes=tuple(layer.resident_bytes for layer in layers),
         stash_bytes=tuple(layer.stash_bytes for layer in layers),
         working_bytes=tuple(layer.working_bytes for layer in layers),
