@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
-from ipu_runtime.plan.balance.cutting import Bools
 from ipu_runtime.plan.costs.host_io import feed_us
 from ipu_runtime.plan.costs.links import all_reduce_us, transfer_us
 from ipu_runtime.plan.hardware import System, load_table
@@ -17,11 +14,11 @@ from ipu_runtime.plan.model.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.schedule.building import fifo_depths
-from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
-from ipu_runtime.plan.schedule.stage_clock import find_beat
+from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.least_cut import LeastCut, Table, find_least_cut
 from workbench.core.optimizing.least_memory import Floats, LeastMemory
+from workbench.core.optimizing.rhythm import Rhythm, find_rhythm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,11 +177,11 @@ class LayerCosts:
     def _copy_us(self, choice: Choice) -> float:
         return self.row_copy_us if choice.stages > 2 else self.pair_copy_us
 
-    def _rhythm(self, choice: Choice) -> _Rhythm:
+    def _rhythm(self, choice: Choice) -> Rhythm:
         if not self.training:
             # Executions have as many micro-batches as they like.
-            return _Rhythm()
-        return _find_rhythm(
+            return Rhythm()
+        return find_rhythm(
             choice.schedule, choice.stages, choice.accumulation, choice.recompute
         )
 
@@ -259,52 +256,3 @@ def _least_copy_us(
 
 def _overlaps(choice: Choice) -> bool:
     return choice.stages > 1 and choice.schedule != ScheduleKind.SEQUENTIAL.value
-
-
-class _Rhythm(NamedTuple):
-    """How often a run's times count at least, whatever each stage has of them.
-
-    Between two synchronisations the slowest of the active stages decides, which is
-    never less than their mean. So every pass of a stage counts with one over the number
-    of stages that are active beside it; the stage with the smallest sum bounds what
-    any sharing out of the layers can reach.
-    """
-
-    steps: float = 0.0
-    full: float = 0.0
-    """Steps in which every stage does all that it does."""
-    forward: float = 0.0
-    """Forward time of all stages, in the other steps."""
-    backward: float = 0.0
-    all_forward: float = 0.0
-    """The same in all steps."""
-    all_backward: float = 0.0
-    only_forward: float = 0.0
-    """In all steps, if stages that run backward are left out."""
-    only_backward: float = 0.0
-
-
-@lru_cache(maxsize=4096)
-def _find_rhythm(schedule: str, stages: int, count: int, again: bool) -> _Rhythm:
-    mode = Recomputation.THEN_BACKPROPAGATE if again else Recomputation.OFF
-    beat = find_beat(ScheduleKind(schedule), stages, count, mode)
-    full = (beat.forward.all(axis=1)) & (beat.backward.all(axis=1))
-    if again:
-        full &= beat.recompute[:, :-1].all(axis=1)
-    both = (beat.forward + beat.backward) > 0
-
-    def share(passes: Floats, active: Floats | Bools, counts: Floats) -> float:
-        beside = np.maximum(active.sum(axis=1), 1)
-        return float(((counts / beside) @ passes).min())
-
-    rest = beat.counts * ~full
-    return _Rhythm(
-        steps=float(beat.counts.sum()),
-        full=float(beat.counts[full].sum()),
-        forward=share(beat.forward, both, rest),
-        backward=share(beat.backward, both, rest),
-        all_forward=share(beat.forward, both, beat.counts),
-        all_backward=share(beat.backward, both, beat.counts),
-        only_forward=share(beat.forward, beat.forward, beat.counts),
-        only_backward=share(beat.backward, beat.backward, beat.counts),
-    )

@@ -10,8 +10,9 @@ from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.goal import Aim
 from workbench.core.optimizing.neighbours import neighbours
 from workbench.core.optimizing.other_hardware import Different, other_hardware
-from workbench.core.optimizing.search import Found, Search, Tell
+from workbench.core.optimizing.search import Search, Tell
 from workbench.core.optimizing.search_space import SearchSpace
+from workbench.core.optimizing.trying import Found
 from workbench.core.planning.balancing import balanced_experiment
 from workbench.core.planning.experiment_plan import plan_experiment
 

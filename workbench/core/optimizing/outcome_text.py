@@ -9,7 +9,7 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.step_parts import step_parts
 from ipu_runtime.reports.quantities import count, share
 from workbench.core.optimizing.outcome import Outcome, less_exact
-from workbench.core.optimizing.search import Found
+from workbench.core.optimizing.trying import Found
 from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.planning.staged_spec import changed_fields
 from workbench.core.planning.text_table import table_lines

@@ -7,11 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.problem import Severity
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
 from workbench.core.optimizing.bounds import LayerCosts
 from workbench.core.optimizing.choice import (
     Choice,
@@ -22,11 +17,9 @@ from workbench.core.optimizing.choice import (
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.neighbours import neighbours
 from workbench.core.optimizing.search_space import SearchSpace
-from workbench.core.planning.balancing import balanced_experiment
+from workbench.core.optimizing.trying import Found, hopeful_cuts, planned, tried_out
 from workbench.core.planning.experiment_plan import plan_experiment
 
-_REFUSED, _NO_FIT = "refused", "does not fit"
-"""Why there may be no plan: a rule, whatever the cuts, or memory."""
 WORK = 15e6
 """What all tries may take together: about 15 s on a small server."""
 _EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
@@ -35,27 +28,9 @@ _LAYER_PLANNED = 250.0
 """Of it, for every layer of a plan that bounds come from."""
 _EACH_BOUND, _CELL_BOUNDED = 500.0, 0.008
 """Of it, for a bound that knows what fits: besides, for every pair and stage."""
-_SHARES = (1.0, 0.97, 0.94, 0.9)
-"""Of the memory, that cuts may fill by a bound which does not count all."""
-_HALVINGS = 10
-"""While searching for the least of them."""
-_TRIES = 2
-"""Halvings while searching for cuts that fit; the best gets all of them."""
 
 Tell = Callable[["Search"], bool]
 """Told after every try; False ends the search."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A choice with the best cuts that were found for it, planned; it fits."""
-
-    choice: Choice
-    spec: ExperimentSpec
-    plan: Plan
-    cost: float
-    exact: bool
-    """Whether no other cuts are better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +100,7 @@ class Search:
         """
         own = own_choice(self.space.spec)
         if own.ipus <= self.space.ipus and self.space.allows(own.global_batch):
-            first = _planned(self.space.spec, own, self.aim, exact=False)
+            first = planned(self.space.spec, own, self.aim, exact=False)
             if isinstance(first, Found):
                 self._add(first)
         if self.aim.goal is not Goal.MEMORY:
@@ -248,87 +223,14 @@ class Search:
         layers = len(self.space.spec.model.layers)
         own = _LAYER_TRIED + _STAGE_TRIED * choice.stages + _PAIR_TRIED * layers
         self.work -= _EACH_TRY + layers * own
-        cuts = self._hopeful_cuts(choice)
-        found, settled = _evaluated(self.space, choice, self.aim, cuts)
+        cuts = hopeful_cuts(self._costs_of(choice), choice, self.aim)
+        found, settled = tried_out(self.space, choice, self.aim, cuts)
         if found is not None:
             self._add(found)
         if not settled:
             self._other_cuts = min(self._other_cuts, least)
 
-    def _hopeful_cuts(self, choice: Choice) -> Iterator[tuple[int, ...]]:
-        """Yield cuts of stages that hold their layers by the bound, and then some."""
-        costs = self._costs_of(choice)
-        shares: tuple[float, ...] = _SHARES
-        if self.aim.goal is Goal.MEMORY and costs:
-            shares = (_least_share(costs, choice),)
-        for share in shares:
-            cut = costs.least_cut(choice, share) if costs else None
-            if cut is None:
-                return
-            yield cut.stage_of_layer
-
     def _add(self, found: Found) -> None:
         self.found[found.choice] = found
         if self.best is None or found.cost < self.best.cost:
             self.best = found
-
-
-def _least_share(costs: LayerCosts, choice: Choice) -> float:
-    """Return the least share of the memory that some cut fits by the bound."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if costs.least_cut(choice, middle) is None:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _evaluated(
-    space: SearchSpace, choice: Choice, aim: Aim, hopeful: Iterator[tuple[int, ...]]
-) -> tuple[Found | None, bool]:
-    """Return the choice with its best cuts, unless it cannot be run or does not fit.
-
-    Balancing knows the time of a run exactly, but adds up the memory of layers;
-    hopeful cuts know what layers share, but only the slowest stage's time. The second
-    value tells whether other cuts than these are known to be no better.
-    """
-    kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
-    chosen, exact = with_choice(space.spec, choice, kept), True
-    if choice.stages > 1 and not kept:
-        balanced = balanced_experiment(
-            chosen, choice.stages, aim.balances.value, tries=_TRIES
-        )
-        if balanced.result.problem:
-            return None, True
-        # Sums of layers say nothing exact about memory.
-        exact = balanced.proven and aim.goal is not Goal.MEMORY
-        planned: list[Found | str] = []
-        if balanced.result.feasible:
-            planned.append(_planned(balanced.spec, choice, aim, exact=exact))
-        for cuts in () if exact else hopeful:
-            cut = with_choice(space.spec, choice, cuts)
-            planned.append(_planned(cut, choice, aim, exact=False))
-            if planned[-1] != _NO_FIT:
-                break
-        found = [item for item in planned if isinstance(item, Found)]
-        best = min(found, key=lambda item: item.cost, default=None)
-        return best, exact or _REFUSED in planned
-    alone = _planned(chosen, choice, aim, exact=exact)
-    return alone if isinstance(alone, Found) else None, True
-
-
-def _planned(
-    spec: ExperimentSpec, choice: Choice, aim: Aim, *, exact: bool
-) -> Found | str:
-    """Return what comes of an experiment, or why nothing does."""
-    plan = plan_experiment(spec, with_remedies=False)
-    severities = {problem.severity for problem in plan.problems}
-    if Severity.ERROR in severities or not plan.layers:
-        return _REFUSED
-    if Severity.NO_FIT in severities:
-        return _NO_FIT
-    if validate(spec_to_tables(spec))[0] is None:
-        return _REFUSED
-    return Found(choice, spec, plan, aim.cost(plan), exact)
