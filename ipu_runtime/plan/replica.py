@@ -289,7 +289,7 @@ class Replica(NamedTuple):
         stages, value_bytes = self.stage_of_layer, self.options.costing.value_bytes
         tensors = [0] * len(self.mapping)
         for layer, stage in zip(model.stage_layers, stages, strict=True):
-            tensors[stage] += len(layer.weights)
+            tensors[stage] += len(layer.own_weights)
         weights, trained = stage_weights(model, stages, value_bytes)
         stash: tuple[int, ...] = (0,) * len(self.mapping)
         if pipeline.offload_activations:

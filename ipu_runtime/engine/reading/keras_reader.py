@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -120,6 +120,7 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
     maker = dict(zip(graph.inputs, graph.input_names, strict=True))
     dtype = compute_dtype((call.operation for call in graph.calls), dtype)
     layers = list(inputs)
+    first_calls: dict[int, str] = {}
     for call in graph.calls:
         sources = tuple(
             maker[call.slots[id(symbol)]] for symbol in call.arguments.keras_tensors
@@ -134,7 +135,11 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
             value is not None and name in _MASKS
             for name, value in call.arguments.kwargs.items()
         )
-        layers.append(costed_layer(call_of_node(call), spec, dtype, masked=masked))
+        layer = costed_layer(call_of_node(call), spec, dtype, masked=masked)
+        if layer.weights:
+            first = first_calls.setdefault(id(call.operation), call.name)
+            layer = replace(layer, weights_of=first if first != call.name else "")
+        layers.append(layer)
         maker.update(dict.fromkeys(call.outputs, call.name))
     model, problems = model_of(layers, dtype)
     return ReadModel(graph, model, problems)

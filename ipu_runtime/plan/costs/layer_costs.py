@@ -183,7 +183,7 @@ def update_ops(
 ) -> tuple[OpCost, ...]:
     """Cost the weight update of each variable."""
     ops = []
-    for weight in layer.weights:
+    for weight in layer.own_weights:
         if not weight.trainable:
             continue
         op = cost.passes(

@@ -34,7 +34,7 @@ def plan_layers(
         backward = own.backward + (own.accumulate if accumulates else ())
         forward_cycles, backward_cycles = sum_ops(own.forward), sum_ops(backward)
         update_cycles = sum_ops(own.update)
-        trained = sum(w.size for w in own.layer.weights if w.trainable)
+        trained = own.layer.trained
         copies = int(accumulates) + (optimizer.slots if cost.training else 0)
         weight_bytes = (own.layer.parameters + trained * copies) * cost.value_bytes
         ops = own.forward + backward + own.update

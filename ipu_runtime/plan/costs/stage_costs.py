@@ -65,7 +65,7 @@ def sum_stages(
         ]
         gradients[stage] += [
             weight.size * work.cost.value_bytes
-            for weight in layer.weights
+            for weight in layer.own_weights
             if weight.trainable
         ]
     return tuple(

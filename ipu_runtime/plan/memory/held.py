@@ -50,9 +50,8 @@ def largest_layers(
     """Return the largest weights of every stage: what is there for one layer's run."""
     weights, trained = ([0] * (max(stage_of_layer) + 1) for _ in range(2))
     for layer, stage in zip(model.stage_layers, stage_of_layer, strict=True):
-        own = sum(weight.size for weight in layer.weights if weight.trainable)
         weights[stage] = max(weights[stage], layer.parameters * value_bytes)
-        trained[stage] = max(trained[stage], own * value_bytes)
+        trained[stage] = max(trained[stage], layer.trained * value_bytes)
     return tuple(map(LargestLayer, weights, trained))
 
 
@@ -69,8 +68,7 @@ def without_the_rest(
     changed = []
     for layer, own in zip(layers, model.stage_layers, strict=True):
         weights = own.parameters * value_bytes if held.gathers else 0
-        trained = sum(weight.size for weight in own.weights if weight.trainable)
-        sums = 0 if held.accumulators or not accumulates else trained * value_bytes
+        sums = 0 if held.accumulators or not accumulates else own.trained * value_bytes
         away = int(weights * (1 - held.weights)) + sums
         changed.append(
             replace(

@@ -118,9 +118,8 @@ def stage_weights(
     stages = max(stage_of_layer) + 1
     weights, trained = [0] * stages, [0] * stages
     for layer, stage in zip(model.stage_layers, stage_of_layer, strict=True):
-        for weight in layer.weights:
-            weights[stage] += weight.size * value_bytes
-            trained[stage] += weight.size * value_bytes if weight.trainable else 0
+        weights[stage] += layer.parameters * value_bytes
+        trained[stage] += layer.trained * value_bytes
     return tuple(weights), tuple(trained)
 
 

@@ -40,6 +40,8 @@ def _layer(content: Plain) -> Layer:
         ),
         flops=content["flops"],
         traced=None if traced is None else _work(traced),
+        # Captures of older versions do not say.
+        weights_of=content.get("weights_of", ""),
     )
 
 

@@ -55,6 +55,8 @@ class Layer:
     """Multiply-adds times two, forward, for one sample."""
     traced: TracedWork | None = None
     """What it does, if its kind has no cost of its own."""
+    weights_of: str = ""
+    """Name of the earlier call of the same layer, which has the weights already."""
 
     @property
     def name(self) -> str:
@@ -72,9 +74,19 @@ class Layer:
         return self.spec.inputs
 
     @property
+    def own_weights(self) -> tuple[Weight, ...]:
+        """What it adds to the model's weights: nothing if it shares an earlier's."""
+        return () if self.weights_of else self.weights
+
+    @property
     def parameters(self) -> int:
-        """Number of trainable and other weight values."""
-        return sum(weight.size for weight in self.weights)
+        """Number of trainable and other weight values that it adds."""
+        return sum(weight.size for weight in self.own_weights)
+
+    @property
+    def trained(self) -> int:
+        """Number of trainable weight values that it adds."""
+        return sum(weight.size for weight in self.own_weights if weight.trainable)
 
     @property
     def output_size(self) -> int:
@@ -152,6 +164,16 @@ class ModelSpec:
         )
 
     @functools.cached_property
+    def shared(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the calls that use the same weights, where there are several."""
+        calls: dict[str, list[str]] = {}
+        for layer in self.layers:
+            if layer.weights_of:
+                first = calls.setdefault(layer.weights_of, [layer.weights_of])
+                first.append(layer.name)
+        return tuple(map(tuple, calls.values()))
+
+    @functools.cached_property
     def parameters(self) -> int:
         """Number of weight values of the whole model."""
         return sum(layer.parameters for layer in self.layers)
@@ -161,4 +183,5 @@ def _looks(layer: Layer) -> object:
     # As text, because values of settings may be lists, and True is not 1.
     settings = repr(sorted({**layer.spec.settings, "name": ""}.items()))
     shapes = (layer.input_shapes, layer.output_shape)
-    return layer.kind, settings, shapes, layer.weights, layer.traced
+    weights = (layer.weights, bool(layer.weights_of))
+    return layer.kind, settings, shapes, weights, layer.traced

@@ -56,10 +56,22 @@ def _errors(spec: ExperimentSpec) -> list[str]:
 def test_the_calls_of_a_shared_layer_are_known(twins: Path) -> None:
     read = _spec(twins).model.read
     assert read is not None
-    assert {frozenset(names) for names in read.shared} == {
+    assert read.spec is not None
+    assert {frozenset(names) for names in read.spec.shared} == {
         frozenset(("shared", "shared_call1")),
         frozenset(("inner/first", "inner_call1/first")),
     }
+
+
+def test_shared_weights_are_counted_once(twins: Path) -> None:
+    plan = plan_experiment(_spec(twins))
+    keras_model = keras.models.load_model(twins)
+    assert sum(layer.parameters for layer in plan.layers) == keras_model.count_params()
+    assert plan.memory[0].by_category["weights"] == 4 * keras_model.count_params()
+    again = next(layer for layer in plan.layers if layer.name == "shared_call1")
+    assert again.forward_us > 0
+    assert again.backward_us > 0
+    assert again.update_us == 0
 
 
 def test_weights_on_two_ipus_are_refused_before_anything_trains(twins: Path) -> None:

@@ -14,7 +14,7 @@ from ipu_runtime.plan.problem import Problem
 from workbench.core.models.reading_cache import keep, kept
 
 _FORMAT = 1
-_READING = 2
+_READING = 3
 """Raised when reading finds out more, so that what is kept is read again."""
 
 
@@ -45,8 +45,6 @@ class SourceModel:
     """Whether its layers cannot be put into stages, as with a subclass."""
     trusted: bool = False
     """Whether it holds code that had to be trusted."""
-    shared: tuple[tuple[str, ...], ...] = ()
-    """Names of calls that use the same weights, for each layer called several times."""
 
 
 def load_source_model(key: str) -> SourceModel | None:
@@ -84,7 +82,6 @@ def source_model_to_json(model: SourceModel) -> dict[str, Any]:
         "named_outputs": model.named_outputs,
         "one_block": model.one_block,
         "trusted": model.trusted,
-        "shared": model.shared,
     }
 
 
@@ -101,8 +98,6 @@ def source_model_from_json(row: Mapping[str, Any]) -> SourceModel:
         named_outputs=row["named_outputs"],
         one_block=row["one_block"],
         trusted=row["trusted"],
-        # Captures of older versions do not say.
-        shared=tuple(tuple(names) for names in row.get("shared", ())),
     )
 
 

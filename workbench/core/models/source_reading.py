@@ -97,17 +97,7 @@ def _described(model: Any, source: ModelSource) -> SourceModel:
         named_inputs=isinstance(graph.network.input, dict),
         named_outputs=isinstance(graph.network.output, dict),
         one_block=not whole,
-        shared=_shared(graph.calls),
     )
-
-
-def _shared(calls: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
-    """Return the calls of every layer that has weights and is called again."""
-    names: dict[int, list[str]] = {}
-    for call in calls:
-        if getattr(call.operation, "weights", ()):
-            names.setdefault(id(call.operation), []).append(call.name)
-    return tuple(tuple(own) for own in names.values() if len(own) > 1)
 
 
 def _output_names(model: Any, outputs: Sequence[Any]) -> Sequence[str]:

@@ -58,10 +58,7 @@ class LeastMemory:
         request, layers = plan.request, plan.layers
         model, batch = request.model, request.batch_size
         value_bytes = 2.0 if model.dtype == "float16" else 4.0
-        own_trained = [
-            sum(weight.size for weight in layer.weights if weight.trainable)
-            for layer in model.stage_layers
-        ]
+        own_trained = [layer.trained for layer in model.stage_layers]
         touched, gradients = np.zeros(len(layers)), np.zeros(len(layers))
         returning = np.zeros(len(layers) + 1)
         entering, held = _Shared(len(layers)), _Shared(len(layers))

@@ -10,27 +10,21 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 
 def shared_spans(spec: ExperimentSpec) -> tuple[tuple[int, int], ...]:
     """Return the first and the last call of every such layer, inputs not counted."""
-    if spec.model.read is None:
-        return ()
     position = {name: at for at, name in enumerate(_names(spec))}
-    return tuple(
-        (min(places), max(places))
-        for names in spec.model.read.shared
-        if (places := [position[name] for name in names])
-    )
+    places = ([position[name] for name in calls] for calls in _shared(spec))
+    return tuple((min(own), max(own)) for own in places)
 
 
 def shared_problems(spec: ExperimentSpec) -> Iterator[Problem]:
     """Yield what the device would say of weights that several IPUs use."""
-    stages, read = spec.pipeline.stages, spec.model.read
-    names = _names(spec)
-    if read is None or not stages or len(stages) != len(names) or min(stages) < 0:
+    stages, names = spec.pipeline.stages, _names(spec)
+    if not stages or len(stages) != len(names) or min(stages) < 0:
         return
     mapping = spec.pipeline.device_mapping or tuple(range(max(stages) + 1))
     if len(mapping) <= max(stages):
         return
     ipu_of = {name: mapping[stage] for name, stage in zip(names, stages, strict=True)}
-    for calls in read.shared:
+    for calls in _shared(spec):
         ipus = sorted({ipu_of[name] for name in calls})
         if len(ipus) > 1:
             yield Problem(
@@ -40,6 +34,12 @@ def shared_problems(spec: ExperimentSpec) -> Iterator[Problem]:
                 "put all its calls on one IPU, as balance does",
                 exception="UnimplementedError",
             )
+
+
+def _shared(spec: ExperimentSpec) -> tuple[tuple[str, ...], ...]:
+    """Return the calls of every layer that is called again; presets have none."""
+    read = spec.model.read
+    return read.spec.shared if read is not None and read.spec is not None else ()
 
 
 def _names(spec: ExperimentSpec) -> list[str]:
