@@ -21,7 +21,7 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q tests/unit
 
-# Kills runs of every API at 30 random moments and resumes them; takes half an hour.
+# Kills runs of every API at up to 30 random moments and resumes them; ten minutes.
 kill-test: $(STAMP)
 	IPU_WORKBENCH_KILLS=30 \
 	IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy,ipu_estimator,ipu_pipeline_estimator \
