@@ -1,8 +1,7 @@
-"""What is shown before a run, recorded, planned by the engine and streamed is one."""
+"""What is shown before a run is what the engine plans, once for each program."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,9 @@ import numpy as np
 import pytest
 
 from ipu_runtime.config import reset_ipu_configuration
-from ipu_runtime.engine.planning import program_plan
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras.optimizers import ALSOptimizer
-from ipu_runtime.plan import planner
-from ipu_runtime.plan.plan import Plan, PlanRequest
-from ipu_runtime.plan.plan_json import plan_to_json
+from tests.runtime.noted_plans import Plans, figures
 from tests.runtime.small_presets import (
     ESTIMATORS,
     INSTANCES,
@@ -24,25 +20,12 @@ from tests.runtime.small_presets import (
     SMALL,
     small_preset,
 )
-from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.preset_store import list_presets
 from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import (
-    Compiled,
-    EpochEnded,
-    Event,
-    Progressed,
-    RunStarted,
-    RunStatus,
-)
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import open_run
-from workbench.core.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 
 VARIANTS = (
-    *((name,) for name in NARROW),
     ("mnist-ipu-faster", "train.optimizer=adam", "execution.gradient_accumulation=2"),
     ("mnist-ipu", "train.optimizer=momentum", "model.dtype=float16"),
     ("mnist-ipu", "ipu.io_tiles.num_io_tiles=32", "ipu.allow_recompute=true"),
@@ -83,40 +66,6 @@ VARIANTS = (
 )
 
 
-class Plans:
-    """Every plan that is made, and by whom."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.all: list[Plan] = []
-        self.by_engine: list[Plan] = []
-        self.control = RunControl()
-        self.stop_when_planned = False
-        make_plan = planner.make_plan
-
-        def noted(request: PlanRequest, **options: Any) -> Plan:
-            plan = make_plan(request, **options)
-            self.all.append(plan)
-            return plan
-
-        def noted_of_engine(request: PlanRequest) -> Plan:
-            plan = noted(request)
-            self.by_engine.append(plan)
-            if self.stop_when_planned:
-                self.control.stop.set()
-            return plan
-
-        monkeypatch.setattr(planner, "make_plan", noted)
-        monkeypatch.setattr(program_plan, "make_plan", noted_of_engine)
-
-    def run(self, spec: ExperimentSpec) -> list[Event]:
-        """Run an experiment, or only up to its engine's first plan."""
-        events: list[Event] = []
-        status = run_experiment(spec, self.control, events.append)
-        wanted = RunStatus.STOPPED if self.stop_when_planned else RunStatus.FINISHED
-        assert status is wanted, events[-1]
-        return events
-
-
 @pytest.fixture
 def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plans:
     monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
@@ -124,48 +73,9 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plans:
     return Plans(monkeypatch)
 
 
-def _figures(plan: Plan) -> dict[str, Any]:
-    """Return everything modelled, whatever order the layers are listed in."""
-    figures = plan_to_json(plan)
-    asked = figures.pop("request")
-    # Where IPUs are selected does not matter once their number is known.
-    asked["config"].pop("auto_select_ipus", None)
-    if asked["pipeline"]:
-        del asked["pipeline"]["stage_of_layer"]
-    for stage in figures["stages"]:
-        stage["layers"] = sorted(stage["layers"])
-    figures["layers"] = {
-        layer["name"]: (layer["stage"], layer["forward_us"], layer["backward_us"])
-        for layer in figures["layers"]
-    }
-    return figures | asked
-
-
 def test_every_preset_has_a_small_form() -> None:
     small = {*SMALL, *ESTIMATORS, *NARROW, *INSTANCES}
     assert {preset.name for preset in list_presets()} == small
-
-
-@pytest.mark.parametrize("name", [*SMALL, *ESTIMATORS])
-def test_a_preset_has_one_plan(name: str, plans: Plans, tmp_path: Path) -> None:
-    spec = small_preset(name, tmp_path)
-    shown = plan_experiment(spec)
-    plans.all.clear()
-
-    events = plans.run(spec)
-
-    started = events[0]
-    assert isinstance(started, RunStarted)
-    assert open_run(started.run_id).plan == json.loads(json.dumps(plan_to_json(shown)))
-    streamed = {e.ipu_step_us for e in events if isinstance(e, Progressed | EpochEnded)}
-    assert streamed == {shown.ipu_step_us}
-    compiled = [event for event in events if isinstance(event, Compiled)]
-    assert compiled[0].ipu_compile_s == shown.compile_s
-    programs = 0 if spec.execution.api == "cpu" else 1 + spec.train.evaluate
-    assert len(plans.by_engine) == programs
-    assert len(plans.all) == 1 + programs
-    for plan in plans.by_engine[:1]:
-        assert _figures(plan) == _figures(shown)
 
 
 @pytest.mark.parametrize("case", VARIANTS, ids=" ".join)
@@ -180,7 +90,7 @@ def test_the_engine_plans_what_the_experiment_says(
 
     (planned,) = plans.by_engine
     assert planned.ok, planned.problems
-    assert _figures(planned) == _figures(plan_experiment(spec))
+    assert figures(planned) == figures(plan_experiment(spec))
 
 
 def test_evaluating_a_checkpoint_is_planned_as_evaluation(
@@ -196,7 +106,7 @@ def test_evaluating_a_checkpoint_is_planned_as_evaluation(
 
     (planned,) = plans.by_engine
     assert not planned.request.training
-    assert _figures(planned) == _figures(plan_experiment(spec))
+    assert figures(planned) == figures(plan_experiment(spec))
 
 
 @pytest.mark.parametrize("api", ["cpu", "ipu_strategy", "ipu_estimator"])
