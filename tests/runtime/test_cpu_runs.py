@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import keras
 import pytest
 
 from ipu_runtime.engine.session.observer import Progress
@@ -94,6 +95,19 @@ def test_same_seed_same_numbers_another_seed_others() -> None:
     ]
     assert losses[0] == losses[1]
     assert losses[0] != losses[2]
+
+
+def test_a_step_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = []
+    step = keras.Model.train_step
+
+    def counted(model: keras.Model, data: object) -> object:
+        traced.append(data)
+        return step(model, data)
+
+    monkeypatch.setattr(keras.Model, "train_step", counted)
+    _run(_spec("mnist-cpu", "train.epochs=2", "train.evaluate=false"))
+    assert len(traced) == 1
 
 
 def test_resumed_run_ends_like_an_uninterrupted_one() -> None:
