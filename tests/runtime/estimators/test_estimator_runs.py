@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,19 @@ PRESETS = (
 )
 
 
+@cache
+def _whole(preset: str) -> Recorder:
+    """Run a preset without a break; tests only look at its events."""
+    return run_preset(preset, SMALL)
+
+
 def _of(kind: type, recorder: Recorder) -> list[Any]:
     return [event for event in recorder.events if isinstance(event, kind)]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_train_evaluate_and_reproduce(preset: str) -> None:
-    recorder = run_preset(preset, SMALL)
+    recorder = _whole(preset)
     assert recorder.status is RunStatus.FINISHED, _of(RunEnded, recorder)
     epochs = _of(EpochEnded, recorder)
     assert [event.epoch for event in epochs] == [1, 2, 3]
@@ -63,7 +70,7 @@ def _test_loss(recorder: Recorder) -> Any:
 
 def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     preset = "cifar10-estimator-cnn"
-    whole = run_preset(preset, SMALL)
+    whole = _whole(preset)
     stopped = run_preset(preset, SMALL, stop_in_epoch=2)
     assert stopped.status is RunStatus.STOPPED
     # Where pieces are fast, the one that asks to stop is its epoch's last.
