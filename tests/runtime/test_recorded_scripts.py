@@ -38,9 +38,10 @@ sys.path.insert(0, {str(EXAMPLES)!r})
 import adversarial, cifar10_ipu_estimator, cifar10_pipeline_estimator, mnist_steps
 import repeated_loop
 script, *arguments = sys.argv
-mnist_steps.main(["replicated", "pipelined", "--samples=512", "--epochs=1"])
+small = ["--samples=64", "--batch-size=4", "--epochs=1"]
+mnist_steps.main(["replicated", "pipelined", *small])
 adversarial.main(["--runs=3", "--steps=4"])
-sys.argv = [script, "--samples=256"]
+sys.argv = [script, *small]
 cifar10_ipu_estimator.main()
 cifar10_pipeline_estimator.main()
 repeated_loop.main(["--runs=3"])
