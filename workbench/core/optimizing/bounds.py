@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
 from ipu_runtime.plan.costs.host_io import feed_us
-from ipu_runtime.plan.costs.links import all_reduce_us, transfer_us
+from ipu_runtime.plan.costs.links import all_reduce_us, physical_order, transfer_us
 from ipu_runtime.plan.hardware import System, load_table
 from ipu_runtime.plan.model.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan
@@ -32,10 +33,11 @@ class LayerCosts:
     backward: Floats
     update_us: float
     """Weight update on one IPU."""
-    pair_copy_us: float
-    """There and back between the two IPUs of a pair, over the cut that sends least."""
-    row_copy_us: float
-    """The same between other neighbours, which three stages or more have."""
+    pair_copy_us: Floats
+    """There and back between the two IPUs of a pair, for a cut before each layer."""
+    row_copy_us: Floats
+    """The same between other neighbours."""
+    selection_order: str
     slots: float
     """Values that the optimizer keeps for every weight."""
     streamed_bytes: int
@@ -73,8 +75,9 @@ class LayerCosts:
             again=again,
             backward=backward,
             update_us=plan.update_us,
-            pair_copy_us=_least_copy_us(memory, 1, constants),
-            row_copy_us=_least_copy_us(memory, 2, constants),
+            pair_copy_us=_copies_us(memory, 1, constants),
+            row_copy_us=_copies_us(memory, 2, constants),
+            selection_order=str(request.config.get("selection_order", "AUTO")),
             slots=item.by_category["optimizer"] / max(float(memory.trained[-1]), 1.0),
             streamed_bytes=streamed_bytes(
                 request.model, request.batch_size, request.label_values
@@ -121,9 +124,9 @@ class LayerCosts:
             choice.accumulation * slowest_us,
             rhythm.full * slowest_us
             + rhythm.forward * float(self.forward[-1])
-            + rhythm.backward * float(self.backward[-1]),
+            + rhythm.backward * float(self.backward[-1])
+            + (rhythm.steps - rhythm.full) * self._copy_us(choice),
         )
-        run_us += rhythm.steps * self._copy_us(choice)
         return max(run_us + self._update_us(choice), least)
 
     def least_cut(self, choice: Choice, share: float = 1.0) -> LeastCut | None:
@@ -175,7 +178,9 @@ class LayerCosts:
         return max(bounds) + rhythm.steps * self._copy_us(choice)
 
     def _copy_us(self, choice: Choice) -> float:
-        return self.row_copy_us if choice.stages > 2 else self.pair_copy_us
+        """Return the least that stages wait for their copies in every step."""
+        copies = self.row_copy_us if choice.stages > 2 else self.pair_copy_us
+        return float(copies[1:-1].min(initial=np.inf)) if len(copies) > 2 else 0.0
 
     def _rhythm(self, choice: Choice) -> Rhythm:
         if not self.training:
@@ -189,14 +194,28 @@ class LayerCosts:
         return choice.recompute and self.training
 
     def _times(self, choice: Choice) -> Table:
-        """Return both passes of a stage, and its recomputation."""
+        """Return both passes of a stage, its recomputation, and its slower copy.
+
+        All stages wait for the slowest copy, so also for those before and after each.
+        """
         last = self.forward + self.backward
         early = last + self.again if self._recomputes(choice) else last
+        ipus = 1 << (choice.stages - 1).bit_length()
+        places = physical_order(self.selection_order, ipus, True)
+        none = np.zeros_like(self.pair_copy_us)
+        copies = [
+            self.row_copy_us if before // 2 != after // 2 else self.pair_copy_us
+            for before, after in pairwise(places[: choice.stages])
+        ]
+        if not self.training or not _overlaps(choice):
+            copies = [none] * len(copies)
+        copies = [none, *copies, none]
 
         def table(stage: int, rows: slice, columns: slice) -> Floats:
             sums = last if stage == choice.stages - 1 else early
-            differences: Floats = sums[None, columns] - sums[rows, None]
-            return differences
+            times: Floats = sums[None, columns] - sums[rows, None]
+            before, after = copies[stage], copies[stage + 1]
+            return times + np.maximum(before[rows, None], after[None, columns])
 
         return table
 
@@ -240,17 +259,15 @@ def _sums(values: Iterable[float]) -> Floats:
     return np.concatenate([[0.0], np.cumsum(list(values))])
 
 
-def _least_copy_us(
+def _copies_us(
     memory: LeastMemory, target: int, constants: Mapping[str, float]
-) -> float:
-    cuts = zip(memory.crossing[1:-1], memory.returning[1:-1], strict=True)
-    return min(
-        (
+) -> Floats:
+    return np.array(
+        [
             transfer_us(int(there), 0, target, constants)
             + transfer_us(int(back), 0, target, constants)
-            for there, back in cuts
-        ),
-        default=0.0,
+            for there, back in zip(memory.crossing, memory.returning, strict=True)
+        ]
     )
 
 
