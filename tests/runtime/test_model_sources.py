@@ -328,13 +328,11 @@ def test_a_class_of_ones_own_beside_the_file_is_found_when_trusted(
         "import keras\n\n\nclass Doubled(keras.layers.Layer):\n"
         "    def call(self, x):\n        return x + x\n"
     )
-    save = (
-        "import keras, own_layers\n"
-        "entry = keras.Input((4,))\n"
-        "keras.Model(entry, own_layers.Doubled()(entry)).save('own.keras')\n"
-    )
-    subprocess.run([sys.executable, "-c", save], check=True, cwd=tmp_path)
+    # Under its name, but not imported: only the file beside the model has it.
+    doubled = runpy.run_path(str(code), run_name="own_layers")["Doubled"]()
+    entry = keras.Input((4,))
     path = tmp_path / "own.keras"
+    keras.Model(entry, doubled(entry)).save(path)
     (problem,) = load_experiment(str(path)).problems
     assert "holds own_layers.Doubled, which is code" in problem.problem
     assert [layer.kind for layer in _spec(path, trust=True).model.layers] == [
