@@ -44,6 +44,7 @@ def test_ranges_are_written_out() -> None:
         (["data.batch_sze=1"], "unknown field; did you mean data.batch_size?"),
         (["stages=2", "stages=4"], "is given twice"),
         (["stages=two"], "'two' stages"),
+        ([f"stages=2,{'9' * 5000}"], "9… stages; use whole numbers from 2"),
         (["train.epochs=1..2000000"], "too many"),
     ],
 )

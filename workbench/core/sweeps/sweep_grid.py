@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem
 from workbench.core.experiment.overrides import FIELD_OF_PATH
+from workbench.core.planning.text_table import shortened
 
 STAGES = "stages"
 """Axis that is no field: layers are balanced over so many stages at every point."""
 MOST_POINTS = 1_000_000
 
+_COUNT = re.compile(r"[0-9]{1,6}")
 _RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})(?:\.\.(\d{1,20}))?")
 
 
@@ -57,9 +59,12 @@ def parse_grid(texts: Sequence[str]) -> tuple[tuple[Axis, ...], tuple[Problem, .
             problems.append(Problem(f"--grid {path}", "unknown field", hint))
         elif path in [axis.path for axis in axes]:
             problems.append(Problem(f"--grid {path}", "is given twice"))
-        elif path == STAGES and (wrong := [v for v in values if not v.isdecimal()]):
+        elif path == STAGES and (
+            wrong := [value for value in values if not _COUNT.fullmatch(value)]
+        ):
             hint = "use whole numbers from 2"
-            problems.append(Problem("--grid stages", f"{wrong[0]!r} stages", hint))
+            text = f"{shortened(repr(wrong[0]), 40)} stages"
+            problems.append(Problem("--grid stages", text, hint))
         else:
             axes.append(Axis(path, values))
     if not axes and not problems:
