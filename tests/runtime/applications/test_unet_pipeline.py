@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import runpy
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import tensorflow as tf
 from ipu_runtime.system import custom_op_libraries
 from tests.runtime.applications.by_hand import (
     Adam,
+    Arrays,
     assert_close,
     batches_of,
     learn_model,
@@ -29,23 +31,12 @@ pytestmark = pytest.mark.slow
 SIZES = ("--size", 20, "--filters", 2, "--samples", 16, "--batch-size", 1)
 
 
-@pytest.mark.parametrize("library", ["", "/opt/ops/libcrop.so"])
-def test_a_cropped_skip_connection_is_learnt_as_by_hand(
-    monkeypatch: pytest.MonkeyPatch, library: str
-) -> None:
-    monkeypatch.setattr(custom_op_libraries, "_functions", {})
-    accumulate, updates = 8, 2
-    counts = ("--accumulate", accumulate, "--updates", updates, "--epochs", 2)
-    if library:
-        # As `--custom-ops` does; a module that is imported already registers no more.
-        runpy.run_path(str(EXAMPLES / "unet_crop.py"))
+ACCUMULATE, UPDATES, EPOCHS = 8, 2, 2
 
-    model, history, scores = run_example(
-        "unet_pipeline", *SIZES, *counts, "--crop-library", library
-    )
 
-    compiled = [layer for layer in model.layers if "compiled" in layer.name]
-    assert len(compiled) == bool(library)
+@cache
+def _by_hand() -> tuple[Arrays, np.ndarray, tuple[float, ...]]:
+    """Train without stages; returns weights, the losses of epochs, and the scores."""
     example = importlib.import_module("unet_pipeline")
     args = example.parse_arguments([str(item) for item in SIZES])
     hand = twin("unet_pipeline", lambda module: module.build_model(args))
@@ -56,22 +47,38 @@ def test_a_cropped_skip_connection_is_learnt_as_by_hand(
     def loss(model: Any, batch: Any) -> Any:
         return tf.reduce_mean(example.total_loss(batch[1], model(batch[0])))
 
-    rows = batches_of((images, masks), 1, accumulate)
-    adam = Adam(lambda update: 2e-3 * 0.9 ** (update / updates))
-    losses = learn_model(hand, loss, rows * 2, adam, share=1 / accumulate)
-    assert_close(model, [weight.numpy() for weight in hand.trainable_variables])
-    np.testing.assert_allclose(
-        history["loss"], losses.reshape(2, -1).mean(1), rtol=1e-4
+    rows = batches_of((images, masks), 1, ACCUMULATE)
+    adam = Adam(lambda update: 2e-3 * 0.9 ** (update / UPDATES))
+    losses = learn_model(hand, loss, rows * EPOCHS, adam, share=1 / ACCUMULATE)
+    scores = [
+        (loss(hand, batch), np.mean(example.dice_loss(batch[1], hand(batch[0]))))
+        for batches in rows
+        for batch in batches
+    ]
+    weights = [weight.numpy() for weight in hand.trainable_variables]
+    return weights, losses.reshape(EPOCHS, -1).mean(1), tuple(np.mean(scores, axis=0))
+
+
+@pytest.mark.parametrize("library", ["", "/opt/ops/libcrop.so"])
+def test_a_cropped_skip_connection_is_learnt_as_by_hand(
+    monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    monkeypatch.setattr(custom_op_libraries, "_functions", {})
+    counts = ("--accumulate", ACCUMULATE, "--updates", UPDATES, "--epochs", EPOCHS)
+    if library:
+        # As `--custom-ops` does; a module that is imported already registers no more.
+        runpy.run_path(str(EXAMPLES / "unet_crop.py"))
+
+    model, history, scores = run_example(
+        "unet_pipeline", *SIZES, *counts, "--crop-library", library
     )
-    final = np.mean(
-        [
-            (loss(hand, batch), np.mean(example.dice_loss(batch[1], hand(batch[0]))))
-            for batches in rows
-            for batch in batches
-        ],
-        axis=0,
-    )
-    assert scores == pytest.approx(tuple(final), rel=1e-3)
+
+    compiled = [layer for layer in model.layers if "compiled" in layer.name]
+    assert len(compiled) == bool(library)
+    weights, losses, final = _by_hand()
+    assert_close(model, weights)
+    np.testing.assert_allclose(history["loss"], losses, rtol=1e-4)
+    assert scores == pytest.approx(final, rel=1e-3)
 
 
 def test_augmented_pictures_keep_their_masks(monkeypatch: pytest.MonkeyPatch) -> None:
