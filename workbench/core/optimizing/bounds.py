@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -31,6 +31,8 @@ class LayerCosts:
     again: Floats
     """The same without it: what is recomputed."""
     backward: Floats
+    slowest_us: float
+    """Both passes of the slowest layer."""
     update_us: float
     """Weight update on one IPU."""
     pair_copy_us: Floats
@@ -50,6 +52,8 @@ class LayerCosts:
     io_tiles: bool
     training: bool
     constants: Mapping[str, float]
+    cuts: dict[object, LeastCut | None] = field(default_factory=dict)
+    """Those found so far: most choices differ in what cuts do not depend on."""
 
     @classmethod
     def of(cls, plan: Plan, *, accumulates: bool) -> LayerCosts | None:
@@ -74,6 +78,7 @@ class LayerCosts:
             forward=forward,
             again=again,
             backward=backward,
+            slowest_us=float(np.diff(forward + backward).max()),
             update_us=plan.update_us,
             pair_copy_us=_copies_us(memory, 1, constants),
             row_copy_us=_copies_us(memory, 2, constants),
@@ -134,13 +139,17 @@ class LayerCosts:
 
         A share of the room leaves some for what the bound does not count.
         """
-        return find_least_cut(
-            len(self.forward) - 1,
-            choice.stages,
-            self._times(choice),
-            self._bytes(choice),
-            self.room * share,
-        )
+        room = self.room * share
+        key = room, *choice.memory_key
+        if key not in self.cuts:
+            self.cuts[key] = find_least_cut(
+                len(self.forward) - 1,
+                choice.stages,
+                self._times(choice),
+                self._bytes(choice),
+                room,
+            )
+        return self.cuts[key]
 
     def _update_us(self, choice: Choice) -> float:
         """Return the least time of the update itself: weights are shared out evenly."""
@@ -161,16 +170,16 @@ class LayerCosts:
     def _run_us(self, choice: Choice) -> float:
         count, stages = choice.accumulation, choice.stages
         forward, backward = float(self.forward[-1]), float(self.backward[-1])
-        both = self.forward + self.backward
+        both = forward + backward
         if not _overlaps(choice):
-            return count * float(both[-1])
+            return count * both
         rhythm = self._rhythm(choice)
         again = float(self.again[-1]) if self._recomputes(choice) else 0.0
         bounds = [
-            count * float(np.diff(both).max()),
-            count * float(both[-1]) / stages,
+            count * self.slowest_us,
+            count * both / stages,
             # The last stage does not recompute, and is no slower than the slowest.
-            count * (float(both[-1]) + again) / (stages + 1),
+            count * (both + again) / (stages + 1),
             rhythm.all_forward * forward + rhythm.all_backward * backward,
             rhythm.only_forward * forward,
             rhythm.only_backward * backward,

@@ -61,6 +61,13 @@ class Choice:
         """Whether every micro-batch waits for what is elsewhere."""
         return any(name not in ONCE_PER_UPDATE for name in self.elsewhere)
 
+    @property
+    def memory_key(self) -> tuple[object, ...]:
+        """What the memory of an IPU depends on, besides the device and the cuts."""
+        settings = self.stages, self.schedule, self.recompute, self.elsewhere
+        waiting = min(self.accumulation, 2 * self.stages)
+        return *settings, self.accumulates, waiting, self.replicas > 1
+
     def moves(self, field: str) -> bool:
         """Tell whether a field of the pipeline is on."""
         return field in self.elsewhere

@@ -19,6 +19,8 @@ from ipu_runtime.plan.memory.code_size import (
     code_key,
     conv_vertex_bytes,
 )
+from ipu_runtime.plan.memory.kept_tensors import choose_checkpoints
+from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.model.tensors import find_tensors, streamed_bytes
 from ipu_runtime.plan.plan import Plan
 
@@ -47,8 +49,8 @@ class LeastMemory:
     """Table: the fullest tile over the mean."""
     working: Floats
     """Table: the fullest moment, with all that is kept."""
-    working_again: Floats
-    """Table: the same where not all of it is there at once."""
+    working_again: float
+    """The same of a plain model that keeps its checkpoints and recomputes the rest."""
     streams: float
     """Buffers of what the host sends to the first stage."""
 
@@ -86,9 +88,11 @@ class LeastMemory:
         back += tiles * _temporary(item.backward_ops for item in layers)
         kept = held.table() * request.training
         nothing = np.zeros_like(kept)
-        working = working_again = _fullest(ahead, nothing)
+        working = _fullest(ahead, nothing)
+        working_again = float(ahead.max())
         if request.training:
-            working_again = np.maximum(working, _fullest(back, nothing))
+            walked = back[list(model.order)] + _checkpoints(model.ordered, batch)
+            working_again = max(working_again, float(walked.max()))
             # Branches may be walked in another order than that of the experiment.
             before = kept if model.ordered is model else nothing
             working = np.maximum(working, _fullest(back, before))
@@ -111,6 +115,17 @@ class LeastMemory:
 
 def _sums(values: Sequence[float] | Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(values)])
+
+
+def _checkpoints(model: ModelSpec, batch: int) -> Floats:
+    """Return what recomputation starts from, up to every layer of the walk."""
+    tensors = find_tensors(model)
+    made = np.array(tensors.mask_bytes, dtype=float)
+    chosen = choose_checkpoints(tensors.tensors, len(made))
+    for tensor in (tensors.tensors[at] for at in chosen):
+        if any(user > tensor.ready for user in tensor.users):
+            made[max(tensor.maker, 0)] += tensor.sample_bytes
+    return np.cumsum(made) * batch
 
 
 def _temporary(ops: Iterable[tuple[OpCost, ...]]) -> Floats:

@@ -17,16 +17,22 @@ from workbench.core.optimizing.choice import (
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.neighbours import neighbours
 from workbench.core.optimizing.search_space import SearchSpace
-from workbench.core.optimizing.trying import Found, hopeful_cuts, planned, tried_out
+from workbench.core.optimizing.trying import (
+    NO_FIT,
+    Found,
+    hopeful_cuts,
+    planned,
+    tried_out,
+)
 from workbench.core.planning.experiment_plan import plan_experiment
 
-WORK = 9e6
-"""What all tries may take together: about 10 s on a small server."""
+WORK = 12e6
+"""What all tries may take together: about 12 s on a small server."""
 _EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
 """Of it, for a try: besides, for every layer, its stages, and its other layers."""
 _LAYER_PLANNED = 250.0
 """Of it, for every layer of a plan that bounds come from."""
-_EACH_BOUND, _CELL_BOUNDED = 500.0, 0.008
+_EACH_BOUND, _CELL_BOUNDED = 100.0, 0.008
 """Of it, for a bound that knows what fits: besides, for every pair and stage."""
 
 Tell = Callable[["Search"], bool]
@@ -59,6 +65,8 @@ class Search:
         default_factory=dict
     )
     """By device and whether gradients are added up."""
+    _too_large: set[object] = field(default_factory=set)
+    """What the memory of choices depends on for which no cuts that fit were found."""
     _untried: float = float("inf")
     """Least cost that settings can have which were not tried."""
     _other_cuts: float = float("inf")
@@ -105,18 +113,22 @@ class Search:
                 self._add(first)
         if self.aim.goal is not Goal.MEMORY:
             for choices in self.space.starts():
-                nodes = (self._tightened(choice) for choice in choices)
-                node = next((node for node in nodes if node is not None), None)
-                if not self._may_go_on(tell):
-                    break
-                if node is not None and not self._beats(node.least):
-                    self._try(node.choices[0], node.least)
+                self._start_from(choices, tell)
         for choice in self.space.thriftiest():
             if self.best is not None or not tell(self):
                 break
             node = self._tightened(choice)
             if node is not None:
                 self._try(choice, node.least)
+
+    def _start_from(self, choices: list[Choice], tell: Tell) -> None:
+        """Try the first of some choices that fits."""
+        for choice in choices:
+            node = self._tightened(choice) if self._may_go_on(tell) else None
+            if node is not None and not self._beats(node.least):
+                self._try(choice, node.least)
+                if choice in self.found:
+                    return
 
     def _climb(self, tell: Tell) -> None:
         """Change one setting of the best at a time, as long as that helps."""
@@ -159,6 +171,7 @@ class Search:
         return self.best is not None and self.best.cost <= least
 
     def _nodes(self, streams: bool) -> Iterator[_Node]:
+        bounds: dict[tuple[DeviceChoice, int, int], float] = {}
         for device in self.space.devices():
             for stages, ipus in self.space.cuts():
                 choices = [
@@ -166,17 +179,25 @@ class Search:
                     for choice in self.space.choices(device, stages, ipus)
                     if choice.streams == streams or stages == 1
                 ]
+                # Devices that are alike in their loosest have the same bounds.
+                key = self.space.loosest(device), stages, ipus
+                if choices and key not in bounds:
+                    bounds[key] = min(self._least(choice) for choice in choices)
                 if choices:
-                    least = min(self._least(choice) for choice in choices)
-                    yield _Node(least, choices)
+                    yield _Node(bounds[key], choices)
 
     def _opened(self, node: _Node) -> Iterator[_Node]:
         """Yield what is left of a node to look at, with a bound that is closer."""
         if len(node.choices) > 1:
             for choice in node.choices:
                 yield _Node(self._least(choice), [choice])
-        elif not self._saves_in_vain(node.choices[0]):
-            yield from self._looked_at(node.choices[0], node)
+            return
+        (choice,) = node.choices
+        if self._fits_not(choice):
+            if choice.stages > 1:
+                self._other_cuts = min(self._other_cuts, node.least)
+        elif not self._saves_in_vain(choice):
+            yield from self._looked_at(choice, node)
 
     def _looked_at(self, choice: Choice, node: _Node) -> Iterator[_Node]:
         if node.tight:
@@ -188,10 +209,14 @@ class Search:
 
     def _tightened(self, choice: Choice) -> _Node | None:
         """Return the choice with a bound that knows what fits; None if nothing does."""
-        layers = len(self.space.spec.model.layers)
-        self.work -= _EACH_BOUND + _CELL_BOUNDED * layers**2 * choice.stages
-        costs = self._costs_of(choice)
-        least_us = costs.least_in_memory_us(choice) if costs else None
+        layers, costs = len(self.space.spec.model.layers), self._costs_of(choice)
+        if costs is None:
+            return None
+        known = len(costs.cuts)
+        least_us = costs.least_in_memory_us(choice)
+        self.work -= _EACH_BOUND
+        if len(costs.cuts) > known:
+            self.work -= _CELL_BOUNDED * layers**2 * choice.stages
         if least_us is None:
             return None
         return _Node(self.aim.least(least_us, choice), [choice], tight=True)
@@ -211,6 +236,10 @@ class Search:
             self._costs[key] = LayerCosts.of(plan, accumulates=key[1])
         return self._costs[key]
 
+    def _fits_not(self, choice: Choice) -> bool:
+        """Tell whether the same memory was tried with another number of updates."""
+        return (choice.device, *choice.memory_key) in self._too_large
+
     def _saves_in_vain(self, choice: Choice) -> bool:
         """Tell whether the same fits without recomputing, or with all on the tiles."""
         if self.aim.goal is Goal.MEMORY:
@@ -225,8 +254,10 @@ class Search:
         self.work -= _EACH_TRY + layers * own
         cuts = hopeful_cuts(self._costs_of(choice), choice, self.aim)
         found, settled = tried_out(self.space, choice, self.aim, cuts)
-        if found is not None:
+        if isinstance(found, Found):
             self._add(found)
+        elif found == NO_FIT:
+            self._too_large.add((choice.device, *choice.memory_key))
         if not settled:
             self._other_cuts = min(self._other_cuts, least)
 

@@ -118,14 +118,12 @@ class SearchSpace:
 
     def starts(self) -> Iterator[list[Choice]]:
         """Yield for every number of stages what may be good, large batches first."""
-        devices: dict[int, DeviceChoice] = {}
-        for device in self.devices():
-            # Half partials come last of those that are alike otherwise.
-            known = devices.setdefault(device.micro_batch, device)
-            if replace(device, half_partials=None) == replace(
-                known, half_partials=None
-            ):
-                devices[device.micro_batch] = device
+        # Half partials come last of those that are alike otherwise.
+        devices = {
+            (device.micro_batch, device.io_tiles): device
+            for device in self.devices()
+            if not device.proportion
+        }
         for stages, ipus in self.cuts():
             if ipus == self.ipus:
                 yield [
@@ -137,12 +135,14 @@ class SearchSpace:
     def _longest(
         self, device: DeviceChoice, stages: int, ipus: int
     ) -> Iterator[Choice]:
-        """Yield the choice with most micro-batches, and the same that recomputes."""
-        longest: dict[bool, Choice] = {}
+        """Yield choices with most micro-batches: plain ones, and those that save."""
+        longest: dict[tuple[bool, tuple[str, ...]], Choice] = {}
         for choice in self.choices(device, stages, ipus):
-            best = longest.setdefault(choice.recompute, choice)
-            if choice == replace(best, accumulation=choice.accumulation):
-                longest[choice.recompute] = choice
+            if not choice.streams:
+                key = choice.recompute, choice.elsewhere
+                best = longest.setdefault(key, choice)
+                if choice == replace(best, accumulation=choice.accumulation):
+                    longest[key] = choice
         yield from longest.values()
 
     def thriftiest(self) -> Iterator[Choice]:
@@ -235,5 +235,6 @@ class SearchSpace:
         return max(self.spec.pipeline.stages, default=0) + 1
 
     def _proportions(self) -> tuple[str, ...]:
-        own = [self.spec.ipu.get(group, {}).get(PROPORTION) for group in MATRIX_OPTIONS]
-        return tuple(value for value in _PROPORTIONS if value not in own)
+        groups = [self.spec.ipu.get(group, {}) for group in MATRIX_OPTIONS]
+        own = {str(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups}
+        return tuple(value for value in _PROPORTIONS if {value} != own)

@@ -17,7 +17,7 @@ from workbench.core.optimizing.search_space import SearchSpace
 from workbench.core.planning.balancing import balanced_experiment
 from workbench.core.planning.experiment_plan import plan_experiment
 
-_REFUSED, _NO_FIT = "refused", "does not fit"
+REFUSED, NO_FIT = "refused", "does not fit"
 """Why there may be no plan: a rule, whatever the cuts, or memory."""
 _SHARES = (1.0, 0.97, 0.94, 0.9)
 """Of the memory, that cuts may fill by a bound which does not count all."""
@@ -67,8 +67,8 @@ def _least_share(costs: LayerCosts, choice: Choice) -> float:
 
 def tried_out(
     space: SearchSpace, choice: Choice, aim: Aim, hopeful: Iterator[tuple[int, ...]]
-) -> tuple[Found | None, bool]:
-    """Return the choice with its best cuts, unless it cannot be run or does not fit.
+) -> tuple[Found | str, bool]:
+    """Return the choice with its best cuts, or why there are none.
 
     Balancing knows the time of a run exactly, but adds up the memory of layers;
     hopeful cuts know what layers share, but only the slowest stage's time. The second
@@ -81,7 +81,7 @@ def tried_out(
             chosen, choice.stages, aim.balances.value, tries=_TRIES
         )
         if balanced.result.problem:
-            return None, True
+            return REFUSED, True
         # Sums of layers say nothing exact about memory.
         exact = balanced.proven and aim.goal is not Goal.MEMORY
         outcomes: list[Found | str] = []
@@ -90,13 +90,14 @@ def tried_out(
         for cuts in () if exact else hopeful:
             cut = with_choice(space.spec, choice, cuts)
             outcomes.append(planned(cut, choice, aim, exact=False))
-            if outcomes[-1] != _NO_FIT:
+            if outcomes[-1] != NO_FIT:
                 break
         found = [item for item in outcomes if isinstance(item, Found)]
-        best = min(found, key=lambda item: item.cost, default=None)
-        return best, exact or _REFUSED in outcomes
-    alone = planned(chosen, choice, aim, exact=exact)
-    return alone if isinstance(alone, Found) else None, True
+        refused = REFUSED in outcomes
+        nothing = REFUSED if refused else NO_FIT
+        best = min(found, key=lambda item: item.cost, default=nothing)
+        return best, exact or refused
+    return planned(chosen, choice, aim, exact=exact), True
 
 
 def planned(
@@ -106,9 +107,9 @@ def planned(
     plan = plan_experiment(spec, with_remedies=False)
     severities = {problem.severity for problem in plan.problems}
     if Severity.ERROR in severities or not plan.layers:
-        return _REFUSED
+        return REFUSED
     if Severity.NO_FIT in severities:
-        return _NO_FIT
+        return NO_FIT
     if validate(spec_to_tables(spec))[0] is None:
-        return _REFUSED
+        return REFUSED
     return Found(choice, spec, plan, aim.cost(plan), exact)
