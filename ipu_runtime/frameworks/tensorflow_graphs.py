@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.framework import ops
 from tensorflow.python.framework.auto_control_deps import AutomaticControlDependencies
 from tensorflow.python.framework.func_graph import FuncGraph as FuncGraph
 from tensorflow.python.ops import cond_v2, gradients_util, handle_data_util, while_v2
@@ -136,3 +137,19 @@ def made_eagerly(dataset: Any) -> bool:
     """Whether a data set belongs to no graph."""
     variant = tf.data.experimental.to_variant(dataset)
     return isinstance(variant, tf.__internal__.EagerTensor)
+
+
+def custom_gradients() -> set[str]:
+    """Return the names under which graphs have registered gradients of their own."""
+    names = ops.gradient_registry.list()
+    return {name for name in names if name.startswith("CustomGradient-")}
+
+
+def forget_custom_gradients(kept: set[str]) -> None:
+    """Let go of such gradients but for some; their graphs cannot be differentiated.
+
+    TensorFlow keeps each with its graph for as long as the process lives, and every
+    optimizer of Keras registers one where it adds up gradients.
+    """
+    for name in custom_gradients() - kept:
+        del ops.gradient_registry._registry[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import keras
 import pytest
 
 from ipu_runtime.engine.session.observer import Progress
+from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
 from workbench.core.backends import cpu
 from workbench.core.experiment.experiment_loading import load_experiment
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -202,3 +204,14 @@ def test_a_backend_that_breaks_is_a_failed_run_with_its_log(
     stored = open_run(started.run_id)
     assert stored.status is RunStatus.FAILED
     assert "out of luck" in (stored.directory / "run.log").read_text()
+
+
+def test_a_run_leaves_no_graph_behind() -> None:
+    spec = _spec("mnist-cpu", "train.epochs=1", "train.evaluate=false")
+
+    def graphs() -> int:
+        return sum(isinstance(item, FuncGraph) for item in gc.get_objects())
+
+    before = graphs()
+    _run(spec)
+    assert graphs() <= before

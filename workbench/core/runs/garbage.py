@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import ModuleType
 
 _RARELY = 1000
 """Collections of the middle generation before one of everything; Python waits 10."""
@@ -39,11 +41,21 @@ def rarely_collected() -> Iterator[None]:
     """
     young, middle, old = gc.get_threshold()
     gc.set_threshold(young, middle, _RARELY)
+    kept = _graphs().custom_gradients() if "tensorflow" in sys.modules else set()
     try:
         yield
     finally:
         gc.set_threshold(young, middle, old)
+        if "tensorflow" in sys.modules:
+            _graphs().forget_custom_gradients(kept)
         gc.collect()
         # Only the C library of most Linux systems keeps what is freed, and has this.
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def _graphs() -> ModuleType:
+    # Late: it loads TensorFlow, which most processes never need.
+    from ipu_runtime.frameworks import tensorflow_graphs
+
+    return tensorflow_graphs
