@@ -28,6 +28,8 @@ from workbench.core.planning.experiment_plan import plan_experiment
 
 WORK = 12e6
 """What all tries may take together: about 12 s on a small server."""
+_MUCH, _MOST_WORK = 175, 28e6
+"""Models of more layers get more of it, up to what takes half a minute."""
 _EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
 """Of it, for a try: besides, for every layer, its stages, and its other layers."""
 _LAYER_PLANNED = 250.0
@@ -55,8 +57,11 @@ class Search:
 
     space: SearchSpace
     aim: Aim
-    work: float = WORK
-    """What is left of it; counted, not timed, so that results repeat."""
+    work: float = 0.0
+    """What is left of it, 0 at first for what suits the model.
+
+    Counted, not timed, so that results repeat.
+    """
     found: dict[Choice, Found] = field(default_factory=dict)
     best: Found | None = None
     """The best of what was found; of equals, the first tried."""
@@ -71,6 +76,10 @@ class Search:
     """Least cost that settings can have which were not tried."""
     _other_cuts: float = float("inf")
     """The same of settings that were tried, with cuts that were not."""
+
+    def __post_init__(self) -> None:
+        share = max(1.0, len(self.space.spec.model.layers) / _MUCH)
+        self.work = self.work or min(WORK * share, _MOST_WORK)
 
     @property
     def gap(self) -> float:

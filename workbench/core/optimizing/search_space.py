@@ -120,9 +120,9 @@ class SearchSpace:
         """Yield for every number of stages what may be good, large batches first."""
         # Half partials come last of those that are alike otherwise.
         devices = {
-            (device.micro_batch, device.io_tiles): device
+            (device.micro_batch, device.io_tiles, device.proportion): device
             for device in self.devices()
-            if not device.proportion
+            if device.proportion in ("", _PROPORTIONS[0])
         }
         for stages, ipus in self.cuts():
             if ipus == self.ipus:

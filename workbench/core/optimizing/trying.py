@@ -19,7 +19,7 @@ from workbench.core.planning.experiment_plan import plan_experiment
 
 REFUSED, NO_FIT = "refused", "does not fit"
 """Why there may be no plan: a rule, whatever the cuts, or memory."""
-_SHARES = (1.0, 0.97, 0.94, 0.9)
+_SHARES = (1.0, 0.95, 0.9, 0.8, 0.7)
 """Of the memory, that cuts may fill by a bound which does not count all."""
 _HALVINGS = 10
 """While searching for the least of them."""
