@@ -320,26 +320,35 @@ def test_a_lambda_runs_only_when_trusted(
     assert load_experiment(str(path)).spec is None
 
 
+def _with_own_class(folder: Path, name: str) -> Path:
+    """Save a model with a class that only a file beside the model has."""
+    folder.mkdir()
+    code = folder / "layers_of_mine.py"
+    code.write_text(
+        f"import keras\n\n\nclass {name}(keras.layers.Layer):\n"
+        "    def call(self, x):\n        return x + x\n"
+    )
+    # Under its name, but not imported.
+    layer = runpy.run_path(str(code), run_name="layers_of_mine")[name]()
+    entry = keras.Input((4,))
+    keras.Model(entry, layer(entry)).save(folder / "own.keras")
+    return folder / "own.keras"
+
+
 def test_a_class_of_ones_own_beside_the_file_is_found_when_trusted(
     tmp_path: Path,
 ) -> None:
-    code = tmp_path / "own_layers.py"
-    code.write_text(
-        "import keras\n\n\nclass Doubled(keras.layers.Layer):\n"
-        "    def call(self, x):\n        return x + x\n"
-    )
-    # Under its name, but not imported: only the file beside the model has it.
-    doubled = runpy.run_path(str(code), run_name="own_layers")["Doubled"]()
-    entry = keras.Input((4,))
-    path = tmp_path / "own.keras"
-    keras.Model(entry, doubled(entry)).save(path)
+    path = _with_own_class(tmp_path / "first", "Doubled")
     (problem,) = load_experiment(str(path)).problems
-    assert "holds own_layers.Doubled, which is code" in problem.problem
+    assert "holds layers_of_mine.Doubled, which is code" in problem.problem
     assert [layer.kind for layer in _spec(path, trust=True).model.layers] == [
         "Input",
         "Doubled",
     ]
-    assert str(tmp_path) not in sys.path
+    assert str(path.parent) not in sys.path
+    # Another file's module may have the same name.
+    other = _with_own_class(tmp_path / "second", "Twofold")
+    assert _spec(other, trust=True).model.layers[1].kind == "Twofold"
 
 
 def test_an_open_input_is_closed_by_the_shape(tmp_path: Path) -> None:

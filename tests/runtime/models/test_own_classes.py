@@ -37,6 +37,7 @@ def own_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_layers.py").write_text(LAYERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "own_layers", raising=False)
 
 
 def _saved(path: Path, *layers: keras.Layer) -> Path:

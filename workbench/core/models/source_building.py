@@ -195,16 +195,25 @@ def _importable(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _classes_beside(path: Path, config: dict[str, Any]) -> Iterator[None]:
-    """Let Keras find the classes that a trusted file names, from its directory."""
+    """Let Keras find the classes that a trusted file names, from its directory.
+
+    Their modules are forgotten: those of another file may have the same names.
+    """
     import keras
 
-    with _importable(path.parent):
-        found = {
-            registered: getattr(importlib.import_module(module), name)
-            for module, name, registered in own_classes(config)
-        }
-        with keras.saving.custom_object_scope(found):
-            yield
+    classes = tuple(own_classes(config))
+    new_modules = {module for module, _, _ in classes} - sys.modules.keys()
+    try:
+        with _importable(path.parent):
+            found = {
+                registered: getattr(importlib.import_module(module), name)
+                for module, name, registered in classes
+            }
+            with keras.saving.custom_object_scope(found):
+                yield
+    finally:
+        for module in new_modules:
+            sys.modules.pop(module, None)
 
 
 @contextlib.contextmanager
