@@ -10,7 +10,7 @@ from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.goal import Aim
 from workbench.core.optimizing.neighbours import neighbours
 from workbench.core.optimizing.other_hardware import Different, other_hardware
-from workbench.core.optimizing.search import Search, Tell
+from workbench.core.optimizing.search import WORK, Search, Tell
 from workbench.core.optimizing.search_space import SearchSpace
 from workbench.core.optimizing.trying import Found
 from workbench.core.planning.balancing import balanced_experiment
@@ -130,10 +130,15 @@ def less_exact(choice: Choice) -> bool:
 
 
 def _worths(search: Search, choice: Choice) -> list[Worth]:
-    """Return what is lost by every other value of one setting."""
+    """Return what is lost by every other value of one setting.
+
+    Of large models only by as many as a while allows.
+    """
     best = search.found[choice].cost
     tried = [
-        (what, search.try_alone(c)) for what, c in neighbours(search.space, choice)
+        (what, search.try_alone(other))
+        for what, other in neighbours(search.space, choice)
+        if other in search.found or search.work > -WORK
     ]
     tried.sort(key=lambda item: item[1].cost if item[1] else float("inf"))
     change = search.aim.change
