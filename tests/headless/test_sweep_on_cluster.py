@@ -119,6 +119,7 @@ def test_a_sweep_is_stopped_goes_on_and_outlives_a_node(
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
 
+    assert all(line[:1] == "{" for line in output.splitlines()), output
     rows = [json.loads(line) for line in output.splitlines()]
     points = [row for row in rows if row["event"] == "point"]
     assert sorted(point["index"] for point in points) == [0, 1]

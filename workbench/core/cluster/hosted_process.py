@@ -116,6 +116,9 @@ class HostedProcess:
 
     def news(self, timeout_s: float) -> News:
         """Return what has happened, as soon as something has."""
+        # Looked for before lines are: what a file holds was told before it was written,
+        # and a checkpoint without its epoch's line would leave a gap.
+        stamps = self._stamps()
         came: list[str | int] = []
         with suppress(queue.Empty):
             came.append(self._came.get(timeout=timeout_s))
@@ -123,7 +126,9 @@ class HostedProcess:
                 came.append(self._came.get_nowait())
         lines = [item for item in came if isinstance(item, str)]
         code = next((item for item in came if isinstance(item, int)), None)
-        return News(lines, self._new_log(), self._new_files(), code)
+        if code is not None:
+            stamps = self._stamps()
+        return News(lines, self._new_log(), self._new_files(stamps), code)
 
     def end(self) -> None:
         """End the process with all that it has started, and leave nothing behind."""
@@ -142,8 +147,7 @@ class HostedProcess:
         self._log_read += len(content)
         return content
 
-    def _new_files(self) -> dict[str, bytes | None]:
-        now = self._stamps()
+    def _new_files(self, now: dict[str, tuple[int, int]]) -> dict[str, bytes | None]:
         files: dict[str, bytes | None] = {}
         for name, stamp in now.items():
             if self._sent.get(name) != stamp:

@@ -82,7 +82,11 @@ def connected(place: Place, files: Path | None = None) -> Iterator[None]:
             "working_dir": str(files),
             "excludes": _LEFT_OUT,
         }
-    with ray_here() if place.text == "ray" else nullcontext(place.text) as address:
+    results = _ResultsOnly(sys.stdout)
+    with (
+        ray_here() if place.text == "ray" else nullcontext(place.text) as address,
+        redirect_stdout(cast(TextIO, results)),
+    ):
         try:
             with _signals_kept(), warnings.catch_warnings(action="ignore"):
                 ray.init(
@@ -95,23 +99,25 @@ def connected(place: Place, files: Path | None = None) -> Iterator[None]:
             # Ray has a dozen kinds for it, and none in common.
             raise ClusterError(_why_not(place, error)) from error
         try:
-            with redirect_stdout(cast(TextIO, _ResultsOnly(sys.stdout))):
-                yield
+            yield
         finally:
+            results.all_told = True
             ray.shutdown()
 
 
 class _ResultsOnly:
-    """Standard output without what threads of Ray print there when a node dies."""
+    """Standard output without what Ray prints there when a node dies."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.all_told = False
+        """Whether only Ray speaks from now on, which prints the rest as it ends."""
 
     def write(self, text: str) -> int:
         """Write a result, or what Ray says to where native libraries say theirs."""
-        if not threading.current_thread().name.startswith("ray_"):
-            return self._stream.write(text)
-        return os.write(2, text.encode())
+        if self.all_told or threading.current_thread().name.startswith("ray_"):
+            return os.write(2, text.encode())
+        return self._stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
