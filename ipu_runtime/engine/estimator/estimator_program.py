@@ -14,13 +14,10 @@ from ipu_runtime.engine.session.observer import (
     Progress,
     current_observer,
     end_call,
+    piece_s,
 )
 from ipu_runtime.plan.schedule.schedule import Schedule
 from ipu_runtime.system.instances import Instance
-
-_PIECE_SECONDS = 0.1
-_UNWATCHED_PIECE_SECONDS = 1.0
-"""Without a watcher, pieces only have to be short enough for ctrl+c."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +134,7 @@ class PieceRunner:
     def _piece(self, watched: bool) -> int:
         if not self._unit_seconds:
             return 1
-        wanted = _PIECE_SECONDS if watched else _UNWATCHED_PIECE_SECONDS
-        return max(1, int(wanted / self._unit_seconds))
+        return max(1, int(piece_s(watched) / self._unit_seconds))
 
     def _add(self, values: Mapping[str, float], sums: dict[str, float], n: int) -> None:
         self._units_done += n

@@ -27,7 +27,6 @@ from ipu_runtime.engine.session.metric_results import Results
 from ipu_runtime.engine.session.step_count import StepCount
 from ipu_runtime.system.device import Device
 
-_PIECE_S = 0.1
 _GROWTH = 8
 _STAGES = graph_executor("stages of a pipeline")
 
@@ -47,19 +46,20 @@ class Setting:
 
 
 class PieceSize:
-    """Learns how many batches take about a tenth of a second."""
+    """Learns how many batches take about as long as a piece should."""
 
     def __init__(self, unit: int) -> None:
         self._unit = unit
-        self._units = 1
+        self._most = unit
         self.compiled = False
         """Whether the program has run before."""
         self.batch_s = 0.0
         """Measured time of a batch; 0 before anything is measured."""
 
-    def next(self, remaining: int) -> int:
+    def next(self, remaining: int, wanted_s: float) -> int:
         """Return how many of the remaining batches to do in one go."""
-        return min(self._units * self._unit, remaining)
+        wanted = int(wanted_s / max(self.batch_s, 1e-9)) // self._unit * self._unit
+        return min(max(self._unit, wanted), self._most, remaining)
 
     def record(self, batches: int, seconds: float) -> None:
         """Take in how long a piece took; the first one only compiles."""
@@ -67,9 +67,7 @@ class PieceSize:
             self.compiled = True
             return
         self.batch_s = seconds / batches
-        wanted = int(_PIECE_S * batches / max(seconds, 1e-6) / self._unit)
-        limit = max(1, batches // self._unit) * _GROWTH
-        self._units = max(1, min(wanted, limit))
+        self._most = max(self._unit, batches // self._unit * self._unit) * _GROWTH
 
 
 @dataclass(frozen=True)

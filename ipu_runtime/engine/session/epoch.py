@@ -17,6 +17,7 @@ from ipu_runtime.engine.session.observer import (
     Observer,
     Progress,
     current_observer,
+    piece_s,
 )
 from ipu_runtime.engine.session.work import EpochOutcome, Work
 
@@ -93,7 +94,8 @@ class Epoch:
                 self._outcome.stopped = True
                 return False
             left = min(last - batch, self._keeping.most(batch))
-            size = work.program.pieces.next(left)
+            watched = bool(self._observer or thread or self._callbacks.shown)
+            size = work.program.pieces.next(left, piece_s(watched))
             try:
                 results = self._piece(source, batch, size)
             except StoppedError:

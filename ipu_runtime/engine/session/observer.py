@@ -79,6 +79,15 @@ class Observer(Protocol):
         """Asked between pieces; may block, which pauses the loop."""
 
 
+def piece_s(watched: bool) -> float:
+    """Return how long a piece of an execution should take.
+
+    Numbers that somebody watches stream; without a watcher, pieces only have to be
+    short enough for ctrl+c, and every one costs a start.
+    """
+    return 0.1 if watched else 1.0
+
+
 class CallObserver(Observer, Protocol):
     """Somebody who watches a whole script: any number of calls, from any thread."""
 

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig
 from ipu_runtime.engine.programs import executor_choice
-from ipu_runtime.engine.session.observer import Progress, observed_by
+from ipu_runtime.engine.programs.program_set import PieceSize
+from ipu_runtime.engine.session.observer import Progress, observed_by, piece_s
 from ipu_runtime.ipu_strategy import IPUStrategy
 
 pytestmark = pytest.mark.slow
@@ -360,6 +361,17 @@ def test_stop_acts_in_the_middle_of_an_execution() -> None:
     assert len(history.epoch) == 1
     assert 0 < int(model.optimizer.iterations) < 8
     assert watcher.programs == ["training"]
+
+
+def test_pieces_grow_step_by_step_and_are_longer_when_nobody_watches() -> None:
+    pieces = PieceSize(unit=2)
+    pieces.record(2, seconds=5.0)  # compiles
+    pieces.record(2, seconds=0.02)
+    watched, unwatched = piece_s(watched=True), piece_s(watched=False)
+    assert [pieces.next(1000, wanted) for wanted in (watched, unwatched)] == [10, 16]
+    pieces.record(16, seconds=0.16)
+    assert [pieces.next(1000, wanted) for wanted in (watched, unwatched)] == [10, 100]
+    assert pieces.next(3, unwatched) == 3
 
 
 def test_observers_see_both_clocks() -> None:
