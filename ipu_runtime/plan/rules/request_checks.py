@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.hardware import HardwareFileError, HardwareTable, load_table
+from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.plan import PlanRequest
-from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.rules.count_rules import (
     check_ipus,
     check_micro_batches,
     check_steps,
 )
 from ipu_runtime.plan.rules.instance_rules import check_instances
-from ipu_runtime.plan.rules.placement_rules import check_placements
+from ipu_runtime.plan.rules.replica_counts import replica_count
 from ipu_runtime.plan.rules.stage_rules import check_stages
-from ipu_runtime.plan.rules.traced_rules import check_traced
 
 
 def check_request(
@@ -51,8 +53,40 @@ def check_request(
     problems += check_ipus(request, system.ipus if system else max(request.ipus, 1))
     problems += check_instances(request, system)
     problems += check_stages(request)
-    problems += check_placements(request)
+    problems += _vain_placements(request)
     problems += check_micro_batches(request)
     problems += check_steps(request)
-    problems += check_traced(request.model)
+    problems += _rough_costs(request.model)
     return tuple(problems)
+
+
+def _vain_placements(request: PlanRequest) -> Iterator[Problem]:
+    pipeline = request.pipeline
+    if pipeline is None or not pipeline.shard_weights:
+        return
+    if replica_count(request) == 1:
+        yield Problem(
+            "pipeline.replicated_weight_sharding",
+            "there is one replica, which has nobody to share its weights with",
+            "reserve more IPUs, or false",
+            Severity.WARNING,
+            exception="",
+            suggestion=False,
+        )
+
+
+def _rough_costs(model: ModelSpec) -> Iterator[Problem]:
+    """Warn of what the costs of traced layers leave out or guess, each once."""
+    names: dict[str, list[str]] = {}
+    for layer in model.layers:
+        for remark in layer.traced.remarks if layer.traced else ():
+            names.setdefault(remark, []).append(f"{layer.name} ({layer.kind})")
+    for remark, layers in names.items():
+        more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
+        yield Problem(
+            "model.layers",
+            f"{layers[0]}{more}: {remark}",
+            "times of these layers are rough",
+            Severity.WARNING,
+            exception="",
+        )
