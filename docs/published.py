@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,7 +21,7 @@ from ipu_runtime.plan.plan import Plan
 from workbench.core.experiment.overrides import apply_overrides
 from workbench.core.experiment.preset_store import load_preset
 from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
 
 PUBLISHED = Path(__file__).parent / "published.toml"
 _UPDATES = 100
@@ -35,6 +36,8 @@ _RATIOS = (
     ("Bow Pod16 over IPU-POD16", "resnet-bow16", "resnet-pod16"),
     ("Bow Pod256 over IPU-POD256", "resnet-bow256", "resnet-pod256"),
     ("BERT, Bow Pod16 to Bow Pod64", "bert-bow64-popart", "bert-bow16-popart"),
+    ("BERT, the same, packed", "bert-bow64-packed", "bert-bow16-packed"),
+    ("predictions, 32 images over 4", "predictions-32", "predictions-4"),
 )
 """ResNet-50 unless said otherwise: a row over another."""
 
@@ -92,7 +95,7 @@ def table() -> str:
         for row in rows().values()
     ]
     columns = (
-        "training",
+        "model",
         "system",
         "framework",
         "batch x accumulation",
@@ -132,12 +135,12 @@ def _row(entry: dict[str, Any], model: dict[str, Any]) -> Row:
     band = plan_band(plan)
     assert band is not None, entry
     return Row(
-        model["title"],
+        model["title"] + ", packed" * ("packed" in entry),
         entry["system"],
         entry["framework"],
         f"{entry['batch']} x {entry['accumulation']}",
         entry["source"],
-        entry["published"],
+        entry["published"] / entry.get("packed", 1),
         plan,
         band.of(FIGURES["samples_per_second"]),
     )
@@ -146,40 +149,48 @@ def _row(entry: dict[str, Any], model: dict[str, Any]) -> Row:
 def _plan(entry: dict[str, Any], model: dict[str, Any]) -> Plan:
     system = load_table().systems[entry["system"]]
     encoders = model.get("encoders", ())
-    hosts = max(system.ipus // _HOST_IPUS, 1)
-    replicas = system.ipus // max(len(encoders), 1)
+    ipus = entry.get("ipus", system.ipus)
+    hosts = max(ipus // _HOST_IPUS, 1)
+    replicas = ipus // model.get("replica_ipus", max(len(encoders), 1))
     update = entry["batch"] * entry["accumulation"] * replicas
     changes = [
         *model["changes"],
         f"execution.system={system.name}",
-        f"ipu.auto_select_ipus={system.ipus}",
+        f"ipu.auto_select_ipus={ipus}",
         f"execution.instances={hosts}",
         f"execution.hosts={hosts}",
         f"data.batch_size={entry['batch']}",
         f"execution.gradient_accumulation={entry['accumulation']}",
         f"data.train_samples={update * _UPDATES}",
-        f"data.test_samples={update}",
+        f"data.test_samples={update * _UPDATES}",
     ]
-    tables = load_preset(model["preset"]).tables
+    tables = deepcopy(load_preset(model["preset"]).tables)
     if encoders:
+        tables["model"]["layers"][3]["repeat"] = sum(encoders)
         spec, problems = validate(tables)
         assert spec is not None, problems
         names = [layer.name for layer in spec.model.layers if layer.kind != "Input"]
         changes.append(f"pipeline.stages={_stages(names, encoders)}")
+        for layer in tables["model"]["blocks"][0]["layers"]:
+            layer |= model.get("encoder", {}).get(layer["name"], {})
     tables, problems = apply_overrides(tables, changes)
     assert not problems, problems
     spec, problems = validate(tables)
     assert spec is not None, problems
+    if model.get("predictions"):
+        return plan_inference(spec)
     return plan_experiment(spec, with_remedies=False)
 
 
 def _stages(names: list[str], encoders: list[int]) -> list[int]:
-    """Return the stage of every layer, with so many encoders on each IPU."""
+    """Return the stage of every layer, with so many encoders in each."""
     last = [sum(encoders[: stage + 1]) for stage in range(len(encoders))]
     stages, encoder = [], 0
     for name in names:
         if name.startswith("encoder_"):
             encoder = int(name.split("_")[1])
+        elif encoder:
+            encoder = last[-1] + 1
         stages.append(sum(encoder > end for end in last[:-1]))
     return stages
 
