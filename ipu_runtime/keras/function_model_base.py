@@ -173,8 +173,9 @@ class FunctionModel:
     ) -> Any:
         """Run the inner model; a step of `fit` and of a pipeline accumulates."""
         batch_size, steps, steps_per_run, prefetch_depth = sizes
-        x, y = _trimmed(*data, batch_size)
         unit = self._accumulation if method == "fit" or self._pipelined else 1
+        execution = unit * self._replicas() * (steps_per_run or 1)
+        x, y = _trimmed(*data, batch_size, execution if steps is None else 1)
         parts = 1 if method == "predict" else 2
         batches = _batches(x, batch_size, steps, unit, parts)
         self._prepare(batches, steps_per_run, unit, prefetch_depth)
@@ -190,23 +191,21 @@ class FunctionModel:
         """Compile the inner model for executions of `steps_per_run` steps."""
         if self._compiled is None:
             raise RuntimeError("You must compile your model before using it.")
+        replicas = self._replicas()
         steps = batches // unit
-        per_run = steps_per_run or steps
-        if steps % per_run:
+        if steps_per_run and steps % (steps_per_run * replicas):
             raise ValueError(
                 f"The number of steps ({steps}) must be divisible by steps_per_run "
-                f"({per_run})."
+                f"({steps_per_run}) times the number of replicas ({replicas})."
             )
-        options = state_of(self._model).options
-        replicas = device_for(current_strategy(), options.shard_count).replicas(
-            options.shard_count
-        )
         if depth is not None:
             self._model.set_infeed_queue_options(prefetch_depth=depth)
-        self._model.compile(
-            **self._compiled,
-            steps_per_execution=max(1, per_run * unit // max(1, replicas)),
-        )
+        per_run = steps_per_run or max(1, steps // replicas)
+        self._model.compile(**self._compiled, steps_per_execution=per_run * unit)
+
+    def _replicas(self) -> int:
+        shards = state_of(self._model).options.shard_count
+        return max(1, device_for(current_strategy(), shards).replicas(shards))
 
 
 def _refuse(method: str, kwargs: dict[str, Any]) -> None:
@@ -216,17 +215,32 @@ def _refuse(method: str, kwargs: dict[str, Any]) -> None:
         raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
 
 
-def _trimmed(x: Any, y: Any, batch_size: int | None) -> tuple[Any, Any]:
-    """Drop a last batch that is not full; data sets are left alone."""
+def _trimmed(x: Any, y: Any, batch_size: int | None, unit: int) -> tuple[Any, Any]:
+    """Drop what fills no batch, and no `unit` of them; data sets are left alone."""
     if isinstance(x, tf.data.Dataset):
         if batch_size is not None:
             raise ValueError("`batch_size` must not be given with a Dataset.")
         return x, y
     size = batch_size or 32
-    length = keras.tree.flatten(x)[0].shape[0] // size * size
+    batches = keras.tree.flatten(x)[0].shape[0] // size
+    kept = batches // unit * unit
+    if batches and not kept:
+        raise ValueError(
+            f"The number of mini-batches ({batches}) must be at least {unit}: the "
+            "gradient accumulation count times the number of replicas and "
+            "steps_per_run."
+        )
+    if kept < batches:
+        tf.get_logger().warning(
+            "%d of %d batches are dropped, because an execution of all replicas takes "
+            "a multiple of %d.",
+            batches - kept,
+            batches,
+            unit,
+        )
 
     def cut(value: Any) -> Any:
-        return keras.tree.map_structure(lambda array: array[:length], value)
+        return keras.tree.map_structure(lambda array: array[: kept * size], value)
 
     return cut(x), None if y is None else cut(y)
 
@@ -246,7 +260,7 @@ def _batches(
         if batches < 0:
             raise ValueError("The number of steps must be given for this Dataset.")
     else:
-        batches = int(keras.tree.flatten(x)[0].shape[0]) // (batch_size or 32)
+        return int(keras.tree.flatten(x)[0].shape[0]) // (batch_size or 32)
     if batches % unit:
         raise ValueError(
             f"The number of mini-batches ({batches}) must be a multiple of the "

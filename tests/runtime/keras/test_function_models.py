@@ -76,6 +76,21 @@ def test_a_step_of_a_pipeline_is_a_weight_update() -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_arrays_lose_the_batches_that_fill_no_update(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    first, second = keras.layers.Dense(3), keras.layers.Dense(2)
+    first.build((2, 4))
+    second.build((2, 3))
+    start = [*first.get_weights(), *second.get_weights()]
+    model = SequentialPipelineModel([[first], [second]], gradient_accumulation_count=12)
+    model.compile(keras.optimizers.SGD(0.01), "mse")
+    model.fit(X, Y, batch_size=2, verbose=0, shuffle=False)
+    assert "4 of 16 batches are dropped" in caplog.text
+    for got, expected in zip(model.get_weights(), by_hand(start, 1, 12), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_steps_per_epoch_counts_updates() -> None:
     inputs = keras.Input((4,))
     with PipelineStage(0):
@@ -113,8 +128,13 @@ def test_wrong_use_is_refused() -> None:
         PipelinedModel()
     model = Sequential([keras.layers.Dense(2)], accumulation_count=3)
     model.compile("sgd", "mse")
+    batches = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2, drop_remainder=True)
     with pytest.raises(ValueError, match=r"\(16\) must be a multiple .* \(3\)"):
-        model.fit(X, Y, batch_size=2)
+        model.fit(batches)
+    with pytest.raises(ValueError, match=r"\(4\) must be at least 6"):
+        model.fit(X[:8], Y[:8], batch_size=2)
+    with pytest.raises(ValueError, match=r"\(4\) must be divisible by .* \(2\)"):
+        model.fit(batches.repeat(), steps_per_epoch=4, steps_per_run=3)
     with pytest.raises(NotImplementedError, match="validation_data"):
         model.fit(X, Y, validation_data=(X, Y))
     with pytest.raises(ValueError, match="cannot be called"):
