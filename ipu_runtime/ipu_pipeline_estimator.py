@@ -10,7 +10,7 @@ import tensorflow as tf
 from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
 from ipu_runtime.engine.pipeline.graph_pipeline import build_run
 from ipu_runtime.engine.programs.progress_scalars import MOST_SCALARS
-from ipu_runtime.engine.reading.model_scope import model_scope
+from ipu_runtime.engine.reading.model_scope import ModelScope, model_scope
 from ipu_runtime.engine.replicas.device_loop import build_loop
 from ipu_runtime.engine.replicas.placement import current_placement
 from ipu_runtime.engine.session.interception import current_interceptor
@@ -54,14 +54,20 @@ class IPUPipelineEstimator(EstimatorBase):
             )
 
     def _build(self, mode: str, infeed: IPUInfeedQueue) -> EstimatorProgram:
-        spec = self._spec(mode)
+        # Layers are made by stages, or already by the model function itself.
+        with model_scope(self._config.tf_random_seed) as scope:
+            return self._build_in(scope, self._spec(mode), infeed)
+
+    def _build_in(
+        self, scope: ModelScope, spec: IPUPipelineEstimatorSpec, infeed: IPUInfeedQueue
+    ) -> EstimatorProgram:
         count = spec.gradient_accumulation_count
         whole_runs = self._config.ipu_run_config.counts_pipeline_runs
         if not whole_runs:
             self._check_count(count)
         self._check_devices(spec)
         outfeed = IPUOutfeedQueue(feed_name="results")
-        training = mode == ModeKeys.TRAIN
+        training = spec.mode == ModeKeys.TRAIN
         pipeline = prepare(
             spec.computational_stages,
             count,
@@ -72,10 +78,12 @@ class IPUPipelineEstimator(EstimatorBase):
             reduction_method=spec.reduction_method,
             **spec.pipeline_settings,
         )
-        return self._loop_program(spec, pipeline, outfeed, 1 if whole_runs else count)
+        steps_per_run = 1 if whole_runs else count
+        return self._loop_program(scope, spec, pipeline, outfeed, steps_per_run)
 
     def _loop_program(
         self,
+        scope: ModelScope,
         spec: IPUPipelineEstimatorSpec,
         pipeline: PreparedPipeline,
         outfeed: IPUOutfeedQueue,
@@ -108,14 +116,13 @@ class IPUPipelineEstimator(EstimatorBase):
             counted = count_steps(steps_per_run, [operation])
             return [index + 1, *added], [operation, counted]
 
-        with model_scope(self._config.tf_random_seed) as scope:
-            loop = build_loop(
-                lambda index, *_: index < units,
-                body,
-                [tf.constant(0), *[tf.constant(0.0, tf.float64)] * MOST_SCALARS],
-                placement.replica_count,
-                needs_exchange=lambda: pipeline.training,
-            )
+        loop = build_loop(
+            lambda index, *_: index < units,
+            body,
+            [tf.constant(0), *[tf.constant(0.0, tf.float64)] * MOST_SCALARS],
+            placement.replica_count,
+            needs_exchange=lambda: pipeline.training,
+        )
         sums = [
             tf.add_n(list(parts)) / float(len(parts))
             for parts in zip(*(item[1:] for item in loop.carried), strict=True)

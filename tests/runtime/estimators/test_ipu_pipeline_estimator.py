@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -96,6 +97,37 @@ def test_evaluation_and_prediction_use_the_trained_stages(tmp_path: Path) -> Non
     assert accuracy > 0.9
     assert results["global_step"] == 80
     assert results["loss"] < 0.4
+
+
+def test_layers_that_the_model_function_makes_are_the_trained_ones(
+    tmp_path: Path,
+) -> None:
+    def build(mode: str) -> IPUPipelineEstimatorSpec:
+        training = mode == "train"
+        dense, dropout = keras.layers.Dense(1), keras.layers.Dropout(0.5)
+
+        def first(features: Any, labels: Any) -> Any:
+            return dropout(dense(features), training=training), labels
+
+        def second(hidden: Any, labels: Any) -> Any:
+            return tf.reduce_mean(hidden) + 0.0 * tf.cast(labels[0], tf.float32)
+
+        return IPUPipelineEstimatorSpec(
+            mode,
+            [first, second],
+            4,
+            eval_metrics_fn=lambda loss: {"loss": loss},
+            optimizer_function=lambda loss: OptimizerFunctionOutput(
+                v1.train.GradientDescentOptimizer(0.1), loss
+            ),
+        )
+
+    estimator = pipeline_estimator(tmp_path, build, loop=8)
+    estimator.train(batches, steps=8)
+    kernel = estimator.get_variable_value("dense/kernel")
+    bias = estimator.get_variable_value("dense/bias")
+    results = estimator.evaluate(batches, steps=8)
+    assert results["loss"] == pytest.approx(np.mean(FEATURES @ kernel + bias), rel=1e-5)
 
 
 def test_labels_reach_the_stage_that_takes_them_in_prediction(tmp_path: Path) -> None:
