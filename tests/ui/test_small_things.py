@@ -6,6 +6,8 @@ import shlex
 from pathlib import Path
 
 import pytest
+from textual.events import Resize
+from textual.geometry import Size
 
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import ScriptedRunner
@@ -216,3 +218,24 @@ async def test_the_tile_map_has_more_than_one_shade(make_app: MakeApp) -> None:
         assert "fullest 89.0 KiB (14 %), emptiest" in " ".join(
             text.replace("│", " ").split()
         )
+
+
+@pytest.mark.parametrize("keys", [(), ("f1",)], ids=["main", "help"])
+async def test_two_sizes_at_once_come_to_rest_at_the_last(
+    make_app: MakeApp, keys: tuple[str, ...]
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(*keys)
+        last = Size(120, 40)
+        app.post_message(Resize(last, last))
+        await pilot.pause()
+        # As in the queue of a screen that was busy while a window was drawn larger.
+        for size in (Size(100, 30), last):
+            app.screen.post_message(Resize(size, size))
+            app.screen.call_later(list)
+        seen = set()
+        for _ in range(20):
+            await pilot.pause()
+            seen.add(app.screen.size)
+        assert seen == {last}

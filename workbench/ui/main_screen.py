@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -18,13 +19,14 @@ from workbench.ui.content.frame import header_left, header_right, next_hint, run
 from workbench.ui.content.pieces import BAD, MARK, MUTED, line
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.bars import EdgedBar, FooterBar, TabBar
 from workbench.ui.widgets.row_list import RowList
 from workbench.ui.widgets.run_messages import ForkWanted
 from workbench.ui.widgets.sidebar import Sidebar
 
 
-class MainScreen(Screen[None]):
+class MainScreen(SteadySize, Screen[None]):
     """Presets and runs on the left, one of the areas on the right."""
 
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012
@@ -87,7 +89,7 @@ class MainScreen(Screen[None]):
         self._show_frame()
         self.area.refresh_area()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: Resize) -> None:
         """Texts were cut for the width before."""
         if self.area.is_mounted:
             self.call_after_refresh(self.show_experiment)

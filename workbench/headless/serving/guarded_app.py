@@ -19,6 +19,11 @@ class GuardedApp(AppService):
     _process: Any
     _task: Any
 
+    def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
+        """Give the app its first size by the name that Python knows too."""
+        environment = super()._build_environment(width, height)
+        return {**environment, "LINES": str(height)}
+
     async def stop(self) -> None:
         """Tell the process that its terminal is gone, then insist."""
         process, self._process = self._process, None

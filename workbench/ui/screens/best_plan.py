@@ -31,13 +31,14 @@ from workbench.core.optimizing.search_space import SearchSpace
 from workbench.core.planning.staged_spec import changed_values
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import MUTED, WARN, line, lines
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.row_list import Row, RowList
 
 _WIDTHS = (10, 8, 6, 8, 13, 22)
 _KEYS = "enter uses it, o another goal, g keeps the batch, esc closes"
 
 
-class BestPlanScreen(ModalScreen[dict[str, Any] | None]):
+class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
     """Searches in a thread; enter gives the values of the row under the cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

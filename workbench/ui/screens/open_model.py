@@ -21,6 +21,7 @@ from workbench.core.models.model_source import (
     looks_like_source,
 )
 from workbench.ui.content.pieces import BAD, MUTED, line
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.row_list import Row, RowList
 
 _KEYS = "tab: text, list, files; enter opens; esc cancels"
@@ -49,7 +50,7 @@ class ModelFiles(DirectoryTree):
         self.path = Path(self.path).absolute().parent
 
 
-class OpenModel(ModalScreen[str | None]):
+class OpenModel(SteadySize, ModalScreen[str | None]):
     """Asks for the source of a model."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -15,11 +15,12 @@ from textual.widgets import Input, Static
 
 from workbench.core.scripts.script_command import ScriptCommand
 from workbench.ui.content.pieces import BAD, MUTED, line
+from workbench.ui.steady_size import SteadySize
 
 _HINT = "tab changes the line, enter opens it, esc cancels; F5 then runs it"
 
 
-class AskScript(ModalScreen[ScriptCommand | None]):
+class AskScript(SteadySize, ModalScreen[ScriptCommand | None]):
     """Two lines to type; what cannot be opened keeps it open and says why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -14,10 +14,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from workbench.ui.content.pieces import BAD, MARK, MUTED, line
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.row_list import Row, RowList
 
 
-class Confirm(ModalScreen[bool]):
+class Confirm(SteadySize, ModalScreen[bool]):
     """Asks once before something is lost; the safe answer has the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -57,7 +58,7 @@ class Confirm(ModalScreen[bool]):
         self.dismiss(answer)
 
 
-class Ask(ModalScreen[str]):
+class Ask(SteadySize, ModalScreen[str]):
     """Asks which way to go; each answer has a letter, the safe one has the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -103,7 +104,7 @@ class Ask(ModalScreen[str]):
         self.dismiss(self._answers[0][0])
 
 
-class AskText(ModalScreen[str | None]):
+class AskText(SteadySize, ModalScreen[str | None]):
     """Asks for a line of text; a wrong answer keeps it open and says why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -150,7 +151,7 @@ class AskText(ModalScreen[str | None]):
         self.dismiss(None)
 
 
-class Choose(ModalScreen[str | None]):
+class Choose(SteadySize, ModalScreen[str | None]):
     """Asks for one of some choices, and says what each would do."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,10 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.flow_text import Builder, FlowText
 
 
-class Reader(ModalScreen[None]):
+class Reader(SteadySize, ModalScreen[None]):
     """Scrolls with the arrows, closes with esc."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -18,6 +18,7 @@ from workbench.ui.content.pieces import BAD, MARK, MUTED, fit, line, lines
 from workbench.ui.content.run_words import SYMBOLS, begun_text
 from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.controllers.runs import RunController
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.filter_line import FilterLine
 from workbench.ui.widgets.row_list import Row, RowList
 
@@ -28,7 +29,7 @@ _KEYS = "enter open  space mark  / filter  o order  P pin  n note  t tags  e nam
 _MORE_KEYS = "f fork  v run with one change  r resume  D delete  esc closes"
 
 
-class RunsScreen(ModalScreen[str]):
+class RunsScreen(SteadySize, ModalScreen[str]):
     """Gives back the key of a run that is to be forked; empty for none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

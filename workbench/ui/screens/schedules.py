@@ -18,6 +18,7 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, fit, line
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
 
@@ -25,7 +26,7 @@ _OTHER_LINES = 17
 """Lines of the screen that the timeline cannot have."""
 
 
-class SchedulesScreen(ModalScreen[str | None]):
+class SchedulesScreen(SteadySize, ModalScreen[str | None]):
     """Enter uses a schedule; those that the IPU does not have are only shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -36,6 +36,7 @@ from workbench.ui.content.sweep_table import (
     sweep_map,
 )
 from workbench.ui.screens.question import AskText
+from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.row_list import Row, RowList
 
@@ -102,7 +103,7 @@ def sweep_words(group: str) -> str:
     return f"{len(results):,} points {how}, {fields}"
 
 
-class SweepScreen(ModalScreen[ChosenPoint | None]):
+class SweepScreen(SteadySize, ModalScreen[ChosenPoint | None]):
     """Points as they come, best first; enter loads one, esc stops and closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
