@@ -8,6 +8,7 @@ others. That the program itself does without is seen in tests/headless, which st
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 import ipu_runtime
 
 ipu_runtime.install()
+# Commands inherit it, and shells start background jobs with ctrl+c ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _spare_what_lives() -> None:
