@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
 ]
 
-_FLAGS = (
+FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -45,7 +45,7 @@ Browser = Callable[..., subprocess.CompletedProcess[str]]
 def browser(tmp_path: Path) -> Browser:
     def call(*arguments: str) -> subprocess.CompletedProcess[str]:
         profile = f"--user-data-dir={tmp_path / 'profile'}"
-        command = [str(CHROMIUM), *_FLAGS, profile, *arguments]
+        command = [str(CHROMIUM), *FLAGS, profile, *arguments]
         return subprocess.run(
             command, capture_output=True, text=True, check=True, timeout=120
         )

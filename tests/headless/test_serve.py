@@ -15,6 +15,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
+
+from tests.headless.test_report_in_browser import CHROMIUM, FLAGS
 
 pytestmark = [
     pytest.mark.slow,
@@ -88,6 +92,9 @@ async def test_only_the_own_page_is_answered(served: Served) -> None:
     assert await _status(served.origin + "/") == 404
     assert await _status(served.origin + "/guessed/") == 404
     assert await _status(served.address, Host="evil.example") == 403
+    # Its own page would load nothing there: that is another origin to a browser.
+    port = served.origin.rsplit(":", 1)[1]
+    assert await _status(served.address, Host=f"localhost:{port}") == 403
     for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
         assert await _status(served.address, Origin=origin) == 403
         async with aiohttp.ClientSession() as session:
@@ -106,6 +113,8 @@ async def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed(
     ):
         policy = response.headers["Content-Security-Policy"]
         text = await response.text()
+        missing = await session.get(served.origin)
+        assert missing.headers["Content-Security-Policy"] == policy
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
     assert "script-src 'self';" in policy
@@ -121,21 +130,37 @@ async def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed(
         '["resize", {"width": "x", "height": 1}]',
         '["resize", {"width": 1e999, "height": 1}]',
         '["stdin", 1]',
+        b"binary",
+        f'["stdin", "{"x" * (1 << 20)}"]',
     ],
-    ids=lambda message: message[:40],
+    ids=lambda message: str(message[:40]),
 )
 async def test_a_malformed_message_closes_the_connection(
-    served: Served, message: str
+    served: Served, message: str | bytes
 ) -> None:
     await _status(served.address)
     async with aiohttp.ClientSession() as session:
         page = await session.ws_connect(served.socket, origin=served.origin)
-        await page.send_str(message)
+        send = page.send_str if isinstance(message, str) else page.send_bytes
+        await send(message)  # type: ignore[operator]
         kinds = [item.type async for item in page]
     assert set(kinds) <= {aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT}
-    assert served.apps() == []
+    for app in served.apps():
+        assert await _gone(app)
     (line,) = served.log.read_text().splitlines()
     assert "closed a connection: " in line
+
+
+async def test_a_malformed_request_is_one_line_too(served: Served) -> None:
+    await _status(served.address)
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", int(served.origin.rsplit(":", 1)[1])
+    )
+    writer.write(b"GET /\xff HTTP/1.1\r\n\r\n")
+    assert b"400 Bad Request" in await reader.readline()
+    writer.close()
+    (line,) = served.log.read_text().splitlines()
+    assert "closed a connection: Invalid char in url path" in line
 
 
 async def _connected(served: Served, session: aiohttp.ClientSession) -> int:
@@ -177,3 +202,44 @@ async def test_apps_end_with_the_server(served: Served, number: int) -> None:
         app = await _connected(served, session)
         served.process.send_signal(number)
         assert await _gone(app)
+
+
+_FOREIGN = """<script>
+const told = (what) => fetch("/told/" + what).then(() => location = "{address}");
+const socket = new WebSocket("{socket}");
+socket.onopen = () => told("opened");
+socket.onerror = () => told("refused");
+</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+async def test_in_a_browser_the_own_page_connects_and_that_of_another_does_not(
+    served: Served, tmp_path: Path
+) -> None:
+    await _status(served.address)
+    told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def foreign(request: web.Request) -> web.Response:
+        if request.path.startswith("/told/"):
+            told.put_nowait(request.path)
+            return web.Response()
+        text = _FOREIGN.format(address=served.address, socket=served.socket)
+        return web.Response(text=text, content_type="text/html")
+
+    async with RawTestServer(foreign) as site:
+        browser = await asyncio.create_subprocess_exec(
+            *(str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}"),
+            # So that it stays open.
+            *("--remote-debugging-port=0", str(site.make_url("/"))),
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            assert await asyncio.wait_for(told.get(), 60) == "/told/refused"
+            for _ in range(600):
+                if served.apps():
+                    break
+                await asyncio.sleep(0.1)  # The browser goes on to the own page.
+            assert len(served.apps()) == 1
+        finally:
+            browser.terminate()
+            await browser.wait()

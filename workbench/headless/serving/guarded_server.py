@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import WSMsgType, web
+from aiohttp.http_exceptions import HttpProcessingError
 from textual_serve.server import Server
 
 from workbench.headless.serving.guarded_app import GuardedApp
@@ -37,9 +38,11 @@ class GuardedServer(Server):
     """Serves the app on this machine, under an address that cannot be guessed."""
 
     def __init__(self, command: str, host: str, port: int, title: str) -> None:
-        super().__init__(command, host, port, title, templates_path=_PAGE)
+        # Not under the name localhost too: its page would load from elsewhere.
+        url = f"http://{host}:{port}".removesuffix(":80")
+        super().__init__(command, host, port, title, url, templates_path=_PAGE)
         self._token = secrets.token_urlsafe(24)
-        self._hosts = {f"{name}:{port}" for name in (host, "localhost")}
+        self._host = url.removeprefix("http://")
 
     @property
     def address(self) -> str:
@@ -57,29 +60,28 @@ class GuardedServer(Server):
         """Say what goes wrong, not what is asked for."""
         super().initialize_logging()
         logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+        logging.getLogger("aiohttp.server").addFilter(_in_one_line)
 
     async def on_startup(self, app: web.Application) -> None:
         """Say nothing more than the command does."""
 
     async def _make_app(self) -> web.Application:
         guarded = web.Application(middlewares=[self._guard])
+        guarded.on_response_prepare.append(self._restrict)
         guarded.add_subapp(f"/{self._token}", await super()._make_app())
         return guarded
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> Any:
         """Answer requests of this server's own page only."""
-        origin = request.headers.get("Origin")
-        own = {None, *(f"http://{host}" for host in self._hosts)}
-        if request.host not in self._hosts or origin not in own:
-            log.warning("refused: host %r, origin %r", request.host, origin)
+        origins = request.headers.getall("Origin", [])
+        if request.host != self._host or origins not in ([], [self.public_url]):
+            log.warning("refused: host %r, origin %r", request.host, origins)
             raise web.HTTPForbidden(text="This is not the workbench's own page.")
-        response = await handler(request)
-        if not response.prepared:
-            response.headers.update(self._headers(request.host))
-        return response
+        return await handler(request)
 
-    def _headers(self, host: str) -> dict[str, str]:
+    async def _restrict(self, _: web.Request, response: web.StreamResponse) -> None:
+        """Let an answer load nothing from elsewhere, and nobody frame or keep it."""
         sources = {
             "default-src": "'none'",
             "script-src": "'self'",
@@ -87,19 +89,21 @@ class GuardedServer(Server):
             "style-src": "'self' 'unsafe-inline'",
             "font-src": "'self'",
             "img-src": "'self' data:",
-            "connect-src": f"'self' ws://{host}",
+            "connect-src": f"'self' ws://{self._host}",
             "frame-ancestors": "'none'",
             "base-uri": "'none'",
             "form-action": "'none'",
         }
         policy = "; ".join(f"{name} {value}" for name, value in sources.items())
-        return {
-            "Content-Security-Policy": policy,
-            "X-Frame-Options": "DENY",
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
-        }
+        response.headers.update(
+            {
+                "Content-Security-Policy": policy,
+                "X-Frame-Options": "DENY",
+                "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",
+                "Cache-Control": "no-store",
+            }
+        )
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Give a page an app of its own, which ends with the connection."""
@@ -127,8 +131,8 @@ class GuardedServer(Server):
         self, websocket: web.WebSocketResponse, app_service: Any
     ) -> None:
         async for message in websocket:
-            if message.type != WSMsgType.TEXT:
-                continue
+            if message.type is not WSMsgType.TEXT:
+                raise ValueError(f"{message.type.name.lower()} {message.data!r:.80}")
             match json.loads(message.data):
                 case ["stdin", str(text)]:
                     await app_service.send_bytes(text.encode())
@@ -142,6 +146,15 @@ class GuardedServer(Server):
                     await app_service.focus()
                 case _:
                     raise ValueError(f"unknown message {message.data[:80]!r}")
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Say what was wrong with a request without where aiohttp found it."""
+    if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
+        what = " ".join(record.exc_info[1].message.split())
+        record.msg, record.args = "closed a connection: %s", (what[:200],)
+        record.exc_info = None
+    return True
 
 
 def _clamped(width: Any, height: Any) -> tuple[int, int]:
