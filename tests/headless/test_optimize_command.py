@@ -62,6 +62,18 @@ def test_the_text_says_how_sure_it_is_and_what_settings_are_worth(
         (("--system", "Pod7"), "execution.system"),
         (("--keep-global-batch", "-1"), "--keep-global-batch: -1"),
         (("--ipus", "1", "--apply", "99"), "--apply: there is no row 99"),
+        (("--apply", "0"), "--apply: there is no row 0; 1 or more"),
+        (("--output", "best.toml"), "--output: nothing is written without --apply"),
+        (
+            ("--fix", "ipu.auto_select_ipus", "--ipus", "2"),
+            "--ipus: 2 is not the 1 of ipu.auto_select_ipus, which is fixed",
+        ),
+        (("--fix", "pipeline.stages=[0,9]"), "pipeline.stages: 2 stages are given"),
+        (
+            ("--fix", "data.batch_size=64", "--keep-global-batch", "63"),
+            "--fix: no settings agree with what is fixed",
+        ),
+        (("--keep-global-batch", "1000000"), "--keep-global-batch: no settings"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -71,12 +83,28 @@ def test_what_makes_no_sense_is_refused(
     assert answer in capsys.readouterr().err
 
 
-def test_a_batch_that_nothing_can_be_cut_into_fits_nowhere(
+def test_a_fixed_number_of_ipus_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    fixed = ("--fix", "ipu.auto_select_ipus=2", "--fix", "data.batch_size")
+    assert _optimize("mnist-ipu-pipelined", *fixed, "--json") == 0
+    best = json.loads(capsys.readouterr().out)["best"]
+    assert {row["ipus"] for row in best} == {2}
+
+
+def test_options_of_products_are_fixed_for_both_kinds(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fixed = ("--fix", "data.batch_size=64", "--keep-global-batch", "63")
-    assert _optimize("mnist-ipu", *fixed) == 3
-    assert "Nothing fits" in capsys.readouterr().out
+    fixed = ("--fix", "ipu.matmuls.poplar_options", "--ipus", "1")
+    assert _optimize("mnist-ipu", *fixed) == 0
+    assert "proportion" not in capsys.readouterr().out
+
+
+def test_changes_that_are_too_long_to_show_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fixed = ("--fix", "ipu.io_tiles.num_io_tiles", "--fix", "data.batch_size=512")
+    assert _optimize("mnist-ipu-pipelined", "--ipus", "1", *fixed) == 0
+    shown = capsys.readouterr().out.partition("To use 1")[2]
+    assert "stages are in" not in shown
 
 
 def test_rows_within_the_band_of_the_first_are_undecided(

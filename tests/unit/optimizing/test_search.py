@@ -10,6 +10,7 @@ import pytest
 from ipu_runtime.plan.problem import Severity
 from workbench.core.experiment.experiment_loading import load_experiment
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.preset_store import list_presets
 from workbench.core.optimizing.choice import Choice, own_choice, with_choice
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.outcome import optimize
@@ -150,6 +151,26 @@ def test_what_saves_memory_is_tried_first_where_that_is_the_goal() -> None:
     assert search.best is not None
     assert search.best.choice.stages == 4
     assert search.best.cost < 0.03
+
+
+@pytest.mark.parametrize("name", [preset.name for preset in list_presets()])
+def test_no_preset_is_better_as_it_is(name: str) -> None:
+    spec = _spec(name)
+    now = plan_experiment(spec, with_remedies=False)
+    # More to choose from begins with the same.
+    space = SearchSpace(spec, max(now.ipus, 1), 0, frozenset(FIXABLE))
+    for goal in Goal:
+        aim = Aim(goal, 60_000)
+        best = Search(space, aim).run().best
+        assert best is not None
+        assert best.cost <= aim.cost(now)
+
+
+def test_what_an_experiment_has_is_not_lost_to_the_same_settings_without_it() -> None:
+    spec = _spec("mnist-dense-8-stages", "pipeline.device_mapping=[0,1,2,3,4,5,6,0]")
+    aim = Aim(Goal.TIME_TO_SAMPLES, 60_000)
+    outcome = optimize(SearchSpace(spec, 8, 0, frozenset(FIXABLE)), aim)
+    assert outcome.best[0].cost == aim.cost(plan_experiment(spec))
 
 
 def test_shipped_stages_can_be_beaten_by_a_tenth() -> None:

@@ -60,7 +60,8 @@ def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     lines += [f"  {line}" for line in _different(outcome)]
     changes = changed_fields(outcome.spec, best.spec)
     shown = [f"  --set '{text}'" for text in changes if len(text) <= _MOST_SHOWN]
-    rest = ["  (the stages are in what --apply writes)"] * (len(shown) < len(changes))
+    long = [text.partition("=")[0] for text in changes if len(text) > _MOST_SHOWN]
+    rest = [f"  (and {', '.join(long)}, too long to show)"] * bool(long)
     return [*lines, "", "To use 1: --apply 1 writes it; it has", *shown, *rest]
 
 

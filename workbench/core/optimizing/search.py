@@ -271,6 +271,9 @@ class Search:
             self._other_cuts = min(self._other_cuts, least)
 
     def _add(self, found: Found) -> None:
-        self.found[found.choice] = found
+        known = self.found.get(found.choice)
+        # The experiment itself may have more than what is searched.
+        if known is None or found.cost < known.cost:
+            self.found[found.choice] = found
         if self.best is None or found.cost < self.best.cost:
             self.best = found

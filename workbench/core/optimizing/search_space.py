@@ -44,7 +44,7 @@ FIXABLE: Mapping[str, str] = {
     "ipu.allow_recompute": "recomputation",
     **{f"pipeline.{name}": "what is elsewhere" for name in PLACEMENTS},
     "ipu.io_tiles.num_io_tiles": "I/O tiles",
-    "ipu.convolutions.poplar_options": "partials and memory proportion",
+    **{f"ipu.{name}": "partials and memory proportion" for name in MATRIX_OPTIONS},
 }
 """Fields that are searched, with the word for what they decide."""
 
@@ -68,7 +68,7 @@ class SearchSpace:
         half = self.spec.model.dtype == "float16"
         partials: tuple[bool | None, ...] = (None,)
         proportions: tuple[str, ...] = ("",)
-        if "ipu.convolutions.poplar_options" not in self.fixed:
+        if not self._options_fixed:
             proportions = ("", *self._proportions())
             partials = (False, True) if half else (None,)
         for choice in product(self._micro_batches(), tiles, partials, proportions):
@@ -78,7 +78,7 @@ class SearchSpace:
         """Return the same with the most memory for matrix products: none is faster."""
         groups = [self.spec.ipu.get(group, {}) for group in MATRIX_OPTIONS]
         own = [str(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups]
-        if "ipu.convolutions.poplar_options" in self.fixed or own[0] != own[1]:
+        if self._options_fixed or own[0] != own[1]:
             return device
         looser = own[0] in _PROPORTIONS
         return replace(device, proportion=_PROPORTIONS[-1]) if looser else device
@@ -155,9 +155,23 @@ class SearchSpace:
             saving = [c for c in self.choices(device, stages, ipus) if not c.streams]
             yield from saving[-1:]
 
+    @property
+    def empty(self) -> bool:
+        """Whether no settings agree with what is fixed."""
+        return not any(
+            True
+            for device, cut in product(self.devices(), self.cuts())
+            for _ in self.choices(device, *cut)
+        )
+
     def allows(self, global_batch: int) -> bool:
         """Tell whether weight updates may have so many samples."""
         return self.global_batch in (0, global_batch)
+
+    @property
+    def _options_fixed(self) -> bool:
+        """Whether those of convolutions or products are; both are chosen together."""
+        return any(f"ipu.{name}" in self.fixed for name in MATRIX_OPTIONS)
 
     @cached_property
     def _samples(self) -> float:

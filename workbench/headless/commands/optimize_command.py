@@ -14,11 +14,13 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.model_tables import tables_for_file
 from workbench.core.experiment.tables import spec_to_tables
 from workbench.core.experiment.toml_text import to_toml
+from workbench.core.experiment.topology import selected_ipus
 from workbench.core.locations import hardware_file
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.outcome import Outcome, optimize
 from workbench.core.optimizing.outcome_text import outcome_lines, outcome_row
 from workbench.core.optimizing.search_space import FIXABLE, SearchSpace
+from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
@@ -73,12 +75,17 @@ def add_parser(subparsers: Any) -> None:
 
 def run_optimize(args: argparse.Namespace) -> int:
     """Print the best settings of an experiment."""
+    _check_writing(args)
     fixed = _fixed(args)
     spec, loaded = read_experiment(args)
     name = spec.experiment.name or loaded.preset.name
     space = _space(spec, args, fixed)
     aim = Aim(Goal(args.objective), count(spec).train.samples * spec.train.epochs)
     outcome = optimize(space, aim)
+    if not outcome.best and space.empty:
+        which = "--fix" if fixed else "--keep-global-batch"
+        text = "no settings agree with what is fixed"
+        raise UsageError([Problem(which, text, "fix less, or something else")], name)
     if args.json:
         print_json(outcome_row(outcome, name))
     else:
@@ -88,6 +95,15 @@ def run_optimize(args: argparse.Namespace) -> int:
     if args.apply is not None:
         _write(outcome, args.apply, args.output or Path(f"{name}-optimized.toml"))
     return ExitCode.DONE if outcome.best else ExitCode.NO_FIT
+
+
+def _check_writing(args: argparse.Namespace) -> None:
+    if args.output is not None and args.apply is None:
+        text = "nothing is written without --apply"
+        raise UsageError([Problem("--output", text, "--apply N")])
+    if args.apply is not None and args.apply < 1:
+        text = f"there is no row {args.apply}"
+        raise UsageError([Problem("--apply", text, "1 or more")])
 
 
 def _fixed(args: argparse.Namespace) -> frozenset[str]:
@@ -111,13 +127,23 @@ def _space(
         text = f"{spec.execution.system!r} is not known"
         known = ", ".join(item.name for item in systems(hardware_file()))
         raise UsageError([Problem("execution.system", text, f"one of {known}")])
-    ipus = system.ipus if args.ipus is None else args.ipus
+    ipus, own = args.ipus, selected_ipus(spec)
+    if ipus is None:
+        ipus = own if "ipu.auto_select_ipus" in fixed else system.ipus
+    if "ipu.auto_select_ipus" in fixed and ipus != own:
+        text = f"{ipus} is not the {own} of ipu.auto_select_ipus, which is fixed"
+        raise UsageError([Problem("--ipus", text, str(own))])
     if ipus < 1 or ipus & (ipus - 1):
         text = f"{ipus} IPUs are no device"
         raise UsageError([Problem("--ipus", text, "a power of two: 1, 2, 4, ...")])
     if args.keep_global_batch < 0:
         text = f"{args.keep_global_batch} is no number of samples"
         raise UsageError([Problem("--keep-global-batch", text, "1 or more")])
+    if "pipeline.stages" in fixed:
+        problems = plan_experiment(spec, with_remedies=False).problems
+        wrong = [item for item in problems if item.where == "pipeline.stages"]
+        if wrong:
+            raise UsageError(wrong, str(args.experiment))
     return SearchSpace(spec, ipus, args.keep_global_batch, fixed)
 
 
