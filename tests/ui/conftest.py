@@ -22,6 +22,7 @@ from workbench.core.settings import load_settings
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.app_options import AppOptions
 from workbench.ui.controllers.run_board import Runner
+from workbench.ui.widgets import stage_figures
 
 MakeApp = Callable[..., WorkbenchApp]
 Until = Callable[[Pilot[None], Callable[[], object]], Awaitable[None]]
@@ -73,6 +74,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setattr(run_record, "datetime", SteadyDatetime)
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+    monkeypatch.setattr(stage_figures, "REST_S", 0.0)
     # Test workers name a size of their own, which would overrule a real terminal's.
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.delenv("LINES", raising=False)

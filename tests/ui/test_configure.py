@@ -62,6 +62,7 @@ async def test_suggestion_of_a_message_is_one_key_away(make_app: MakeApp) -> Non
         draft = app.experiment.draft
         problem = draft.problem_at("execution.gradient_accumulation")
         assert problem is not None
+        assert "(f sets 8)" in screen_text(app)
         await pilot.press("f")
         await pilot.pause()
         assert draft.value("execution.gradient_accumulation") == problem.suggestion

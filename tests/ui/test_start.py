@@ -37,6 +37,15 @@ async def test_default_preset_shows_its_description_and_plan(make_app: MakeApp) 
     assert "drops 96 of 60,000" in text
 
 
+async def test_a_long_change_has_one_bullet(make_app: MakeApp) -> None:
+    app = make_app(preset="mnist-dense-8-stages")
+    app.experiment.draft.set({"pipeline.stages": [0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7]})
+    async with app.run_test(size=(120, 40)):
+        text = screen_text(app)
+    assert "• pipeline.stages=[0," in text
+    assert text.count("• ") == 2  # The preset's own in the list is the other.
+
+
 async def test_printed_figures_of_the_document_are_shown(make_app: MakeApp) -> None:
     app = make_app(preset="mnist-cpu")
     async with app.run_test(size=(120, 40)) as pilot:
@@ -64,6 +73,10 @@ async def test_filter_narrows_both_lists_and_escape_clears_it(
         sidebar = app.query_one(Sidebar)
         assert sidebar.presets.keys
         assert all("estimator" in key for key in sidebar.presets.keys)
+        await pilot.press("escape")
+        assert "mnist-cpu" in sidebar.presets.keys
+        await pilot.press("slash", *"estimator", "enter")
+        assert "mnist-cpu" not in sidebar.presets.keys
         await pilot.press("escape")
         assert "mnist-cpu" in sidebar.presets.keys
 

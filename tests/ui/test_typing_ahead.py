@@ -31,6 +31,16 @@ async def test_field_can_be_opened_and_typed_in_one_go(
         assert app.experiment.draft.text("data.batch_size") == "128"
 
 
+async def test_enter_before_the_terminal_is_set_up_is_enter(
+    make_app: MakeApp, until: Until
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        send_at_once(app, "slash", *"bert", "ctrl+j", "3")
+        await until(pilot, lambda: app.main.area.name == "stages")
+        assert app.experiment.current_preset == "bert-large-pod16"
+
+
 async def test_save_dialog_writes_the_whole_name(
     make_app: MakeApp, until: Until, home: Path
 ) -> None:

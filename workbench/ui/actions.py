@@ -121,7 +121,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_STAGES, "stage.layer_later", "right", "Layer to the next stage", "Move the layer or block one stage to the back", "move layer", "←→"),
     _a(_STAGES, "stage.count", "S", "Number of stages", "Cut the model into as many stages as you say", "stages", "n N S"),
     _a(_STAGES, "stage.more", "n", "One stage more", "Cut the longest stage in two"),
-    _a(_STAGES, "stage.fewer", "N", "One stage fewer", "Join the last two stages"),
+    _a(_STAGES, "stage.fewer", "N", "One stage fewer", "Join the two with the least work"),
     _a(_STAGES, "stage.balance", "b", "Balance", "Let the workbench find the fastest cuts", "balance", "b"),
     _a(_STAGES, "stage.schedules", "k", "Compare schedules", "Every schedule with its time, bubble and memory", "schedules", "k"),
     _a(_STAGES, "stage.advice", "enter", "Take the advice", "Move the cut as the line below the stages says"),

@@ -36,6 +36,9 @@ class KeyOrder:
 
     def take(self, key: Key) -> None:
         """Pass a key on as soon as all before it have acted."""
+        if key.key == "ctrl+j":
+            # Enter as a terminal sends it that no app has set up yet.
+            key = Key("enter", "\r")
         self._waiting.append(key)
         if not self._working:
             self._working = True

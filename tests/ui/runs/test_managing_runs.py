@@ -43,6 +43,8 @@ async def test_table_of_all_runs(
         send_at_once(app, "slash", *"batch_size=16", "enter")
         await until(pilot, lambda: "1 of 3" in screen_text(app))
         assert runs[0] in screen_text(app)
+        await pilot.press("escape")
+        assert "3 of 3" in screen_text(app)
 
 
 async def test_a_long_note_is_read_in_full(make_app: MakeApp, until: Until) -> None:

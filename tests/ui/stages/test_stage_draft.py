@@ -12,6 +12,8 @@ from tests.ui.conftest import MakeApp
 from tests.ui.screen_text import screen_text
 from tests.ui.stages.test_stages import open_stages, stages
 from workbench.ui.app import WorkbenchApp
+from workbench.ui.content.layer_rows import LayerSpan, span_names
+from workbench.ui.widgets import stage_figures
 from workbench.ui.widgets.layer_table import LayerTable
 from workbench.ui.widgets.timeline_view import TimelineView
 
@@ -166,6 +168,41 @@ async def test_advice_is_taken_by_enter_and_keeps_its_word(make_app: MakeApp) ->
         assert after is not None
         gain = after.ipu_us_per_batch / before.ipu_us_per_batch - 1
         assert round(gain * 100) == int(found[1])
+
+
+def test_layers_whose_names_are_cut_read_differently() -> None:
+    names = ["batch_normalization_1", "batch_normalization_2", "dense"]
+    spans = [LayerSpan(name, name, index, index) for index, name in enumerate(names)]
+    assert span_names(spans, 76) == ["batch_no…on_1", "batch_no…on_2", "dense        "]
+
+
+async def test_bars_are_of_the_stages_at_the_cursor(make_app: MakeApp) -> None:
+    app = make_app(preset="mnist-dense-8-stages")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3")
+        await settle(pilot, app)
+        assert re.findall(r"stage (\d)  IPU", screen_text(app)) == ["0", "1"]
+        assert "2 of 8 shown" in screen_text(app)
+        await pilot.press("down", "down", "down")
+        await pilot.pause()
+        assert re.findall(r"stage (\d)  IPU", screen_text(app)) == ["3", "4"]
+        await pilot.press("end")
+        await pilot.pause()
+        assert re.findall(r"stage (\d)  IPU", screen_text(app)) == ["6", "7"]
+
+
+async def test_no_cut_is_tried_while_keys_come(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+    monkeypatch.setattr(stage_figures, "REST_S", 3600.0)
+    monkeypatch.setattr(stage_figures, "advise_cut", lambda *args: tried.append(args))
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3", "n")
+        await pilot.pause()
+        assert "advice  trying every cut" in screen_text(app)
+        assert tried == []
 
 
 async def test_block_of_a_large_model_moves_as_a_whole(make_app: MakeApp) -> None:

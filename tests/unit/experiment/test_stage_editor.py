@@ -63,7 +63,7 @@ def test_stages_are_joined_while_another_value_is_wrong() -> None:
     editor = editor_of("mnist-dense-8-stages")
     editor.draft.set_text("data.batch_size", "many")
     for count in (7, 6, 5):
-        editor.apply(remove_stage(editor.draft.stages))
+        editor.apply(remove_stage(editor.draft.stages, editor.weights))
         assert max(editor.draft.stages) + 1 == count
 
 

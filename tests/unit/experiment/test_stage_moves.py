@@ -58,10 +58,11 @@ def test_stages_of_one_layer_cannot_be_cut() -> None:
     assert not add_stage((0, 1, 2), [1.0, 1.0, 1.0]).done
 
 
-def test_last_two_stages_are_joined() -> None:
-    assert remove_stage((0, 1, 2)).stages == (0, 1, 1)
-    assert remove_stage((0, 1)).text == "no pipeline any more"
-    assert not remove_stage((0, 0)).done
+def test_neighbours_with_the_least_work_are_joined() -> None:
+    assert remove_stage((0, 1, 2, 3), [5.0, 1.0, 2.0, 3.0]).stages == (0, 1, 1, 2)
+    assert remove_stage((0, 1, 2), [1.0, 1.0, 2.0]).stages == (0, 0, 1)
+    assert remove_stage((0, 1), [1.0, 1.0]).text == "no pipeline any more"
+    assert not remove_stage((0, 0), [1.0, 1.0]).done
 
 
 @given(stage_lists, st.data())
@@ -73,7 +74,7 @@ def test_moves_keep_the_assignment_legal(stages: Stages, data: st.DataObject) ->
         move_block(stages, NAMES[index], index, index, step),
         move_cut(stages, NAMES, index, step),
         add_stage(stages, weights),
-        remove_stage(stages),
+        remove_stage(stages, weights),
     ):
         assert is_legal(move.stages)
         assert move.done == (move.stages != stages)

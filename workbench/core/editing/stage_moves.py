@@ -89,10 +89,7 @@ def add_stage(stages: Stages, weights: Sequence[float]) -> Move:
     divisible = [stage for stage in range(count) if stages.count(stage) > 1]
     if not divisible:
         return Move(stages, f"every stage has one layer: {count} is the most", False)
-    work = {
-        stage: sum(w for w, s in zip(weights, stages, strict=True) if s == stage)
-        for stage in divisible
-    }
+    work = _work_of_stages(stages, weights)
     longest = max(divisible, key=work.__getitem__)
     members = [i for i, stage in enumerate(stages) if stage == longest]
     best = min(
@@ -107,14 +104,24 @@ def add_stage(stages: Stages, weights: Sequence[float]) -> Move:
     return Move(result, f"stage {longest} is cut in two: {count + 1} stages")
 
 
-def remove_stage(stages: Stages) -> Move:
-    """Join the last two stages; the last one left means no pipeline."""
+def remove_stage(stages: Stages, weights: Sequence[float]) -> Move:
+    """Join the two neighbours with the least work; one stage means no pipeline."""
     count = max(stages, default=0) + 1
     if count == 1:
         return Move(stages, "there is one stage already", False)
-    result = tuple(min(stage, count - 2) for stage in stages)
-    text = "no pipeline any more" if count == 2 else f"{count - 1} stages"
-    return Move(result, text)
+    work = _work_of_stages(stages, weights)
+    first = min(range(count - 1), key=lambda stage: work[stage] + work[stage + 1])
+    result = tuple(stage - (stage > first) for stage in stages)
+    if count == 2:
+        return Move(result, "no pipeline any more")
+    return Move(result, f"stages {first} and {first + 1} are one: {count - 1} stages")
+
+
+def _work_of_stages(stages: Stages, weights: Sequence[float]) -> list[float]:
+    return [
+        sum(w for w, s in zip(weights, stages, strict=True) if s == stage)
+        for stage in range(max(stages) + 1)
+    ]
 
 
 def cut_evenly(stages: Stages, weights: Sequence[float], count: int) -> Move:

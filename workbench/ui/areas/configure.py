@@ -98,8 +98,8 @@ class ConfigureArea(Area):
 
     def show_field(self, path: str) -> None:
         """Put the cursor on a field, whatever hides it."""
-        filter_line, form = self.query_one(FilterLine), self.query_one(FieldForm)
-        filter_line.value, filter_line.display = "", False
+        form = self.query_one(FieldForm)
+        self.action_clear_filter()
         form.reveal(path)
         self.refresh_area()
         form.cursor_key = path
@@ -251,7 +251,7 @@ class ConfigureArea(Area):
 
     def action_clear_filter(self) -> None:
         """Show all fields again."""
-        self.query_one(FilterLine).action_close_filter()
+        self.query_one(FilterLine).clear_filter()
 
     @on(FilterLine.Changed, "#field-filter")
     def _filter(self, event: FilterLine.Changed) -> None:

@@ -63,8 +63,9 @@ class StagesArea(Area):
 
     @on(LayerTable.Highlighted, "#layers")
     def _moved(self) -> None:
-        heading = self.query_one(LayerTable).heading()
-        self.query_one("#layers-heading", Static).update(heading)
+        table = self.query_one(LayerTable)
+        self.query_one("#layers-heading", Static).update(table.heading())
+        self.query_one(StageFigures).show_stage(table.stage)
 
     def focus_target(self) -> Widget:
         """The layers get the focus."""
@@ -112,7 +113,7 @@ class StagesArea(Area):
             f", {count} stages (draft)" if stale else ""
         )
         panel.border_subtitle = replica_words(plan) if plan and not stale else ""
-        self.query_one(StageFigures).show_draft(draft)
+        self.query_one(StageFigures).show_draft(draft, table.stage)
 
     def _show_notice(self) -> None:
         """Say why the draft cannot run, or what else the last change has changed."""
@@ -177,9 +178,9 @@ class StagesArea(Area):
             self._apply(add_stage(self.draft.stages, self.editor.weights))
 
     def action_stage_fewer(self) -> None:
-        """Join the last two stages."""
+        """Join the two neighbours with the least work."""
         if self.draft.layers:
-            self._apply(remove_stage(self.draft.stages))
+            self._apply(remove_stage(self.draft.stages, self.editor.weights))
 
     @work
     async def action_stage_count(self) -> None:

@@ -70,9 +70,9 @@ def _about(draft: Draft, width: int) -> Content:
     if changed:
         rows.append(line((f"{len(changed)} changed", HEADING)))
         rows += [
-            line((f"• {row}", ""))
+            line(f"{'  ' if number else '• '}{row}")
             for item in draft.overrides()
-            for row in wrapped(item, width - 2)[:2]
+            for number, row in enumerate(wrapped(item, width - 2)[:2])
         ]
         rows.append(line(""))
     return lines(*rows, *_figure_rows(draft))

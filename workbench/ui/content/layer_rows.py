@@ -11,7 +11,7 @@ from ipu_runtime.plan.model.model_spec import Layer
 from ipu_runtime.plan.plan import LayerPlan
 from ipu_runtime.reports.quantities import byte_size, plural
 from workbench.core.editing.layer_groups import LayerGroup
-from workbench.ui.content.pieces import MARK, MUTED, Part, fit, line
+from workbench.ui.content.pieces import MARK, MUTED, Part, fit, fit_apart, line
 
 _STAGE_STYLES = ("$primary", "$accent", "$success", "$secondary")
 
@@ -113,13 +113,21 @@ def heading(width: int) -> Content:
     return line((fit(text, width), MUTED))
 
 
-def span_row(span: LayerSpan, shown: ShownLayers, width: int) -> Content:
+def span_names(spans: Sequence[LayerSpan], width: int) -> list[str]:
+    """Return the names of lines, cut so that different ones stay different."""
+    return fit_apart([_label(span) for span in spans], name_width(width))
+
+
+def _label(span: LayerSpan) -> str:
+    sign = ("▸ " if span.folded else "▾ ") if span.is_block else ""
+    short = span.name.removeprefix(span.block).lstrip("_/.") or span.name
+    return "  " * span.depth + sign + short
+
+
+def span_row(span: LayerSpan, name: str, shown: ShownLayers) -> Content:
     """Return the line of a layer or block; sums where it is a block."""
     layers = shown.layers[span.first : span.last + 1]
     known = [shown.figures[item.name] for item in layers if item.name in shown.figures]
-    sign = ("▸ " if span.folded else "▾ ") if span.is_block else ""
-    short = span.name.removeprefix(span.block).lstrip("_/.") or span.name
-    name = fit("  " * span.depth + sign + short, name_width(width))
     kind = plural(len(layers), "layer") if span.is_block else layers[0].kind
     shape = "x".join(str(extent) for extent in layers[-1].output_shape)
     cells = (

@@ -99,7 +99,9 @@ def plan_line(draft: Draft) -> Content:
         ),
         (f"   {count(plan.samples_per_second)} samples/s", MUTED),
         (f"   memory {share(fullest)}", MUTED),
-        ("   no problems", GOOD) if not draft.problems else ("   warnings", WARN),
+        (f"   {plural(len(draft.problems), 'warning')}", WARN)
+        if draft.problems
+        else ("   no problems", GOOD),
     )
 
 

@@ -12,13 +12,15 @@ from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, bar, line
 _EVEN, _UNEVEN = 1.1, 1.5
 
 
-def stage_bars(plan: Plan, width: int, most: int, muted: bool = False) -> list[Content]:
-    """Return a line per stage; bars share one scale."""
+def stage_bars(
+    plan: Plan, width: int, stages: range, muted: bool = False
+) -> list[Content]:
+    """Return a line for each of some stages; bars of all share one scale."""
     longest = max((max(s.forward_us, s.backward_us) for s in plan.stages), default=0.0)
     space = min(12, max(3, (width - 67) // 2))
     memory = {item.ipu: item for item in plan.memory}
     rows = []
-    for stage in plan.stages[:most]:
+    for stage in plan.stages[stages.start : stages.stop]:
         used = memory.get(stage.ipu)
         forward = bar(stage.forward_us / longest if longest else 0.0, space)
         backward = bar(stage.backward_us / longest if longest else 0.0, space)
@@ -45,8 +47,15 @@ def stage_bars(plan: Plan, width: int, most: int, muted: bool = False) -> list[C
     return rows
 
 
-def balance_words(plan: Plan, most: int, muted: bool = False) -> Content:
-    """Return how even the stages are, the longest over the mean; `most` are shown."""
+def shown_stages(plan: Plan, most: int, here: int) -> range:
+    """Return which stages have a line where not all have: from the cursor's on."""
+    count = len(plan.stages)
+    first = max(0, min(here, count - most))
+    return range(first, min(first + most, count))
+
+
+def balance_words(plan: Plan, stages: range, muted: bool = False) -> Content:
+    """Return how even the stages are, the longest over the mean; some are shown."""
     times = [stage.forward_us + stage.backward_us for stage in plan.stages]
     if len(times) < 2 or not sum(times):
         return line(
@@ -61,7 +70,9 @@ def balance_words(plan: Plan, most: int, muted: bool = False) -> Content:
         (f"{balance:.2f} {word}", MUTED if muted else style),
         (f"  stage {longest} is the longest", MUTED) if word == "uneven" else "",
         (f"   bubble {share(plan.bubble_fraction)}", MUTED),
-        (f"   {len(times) - most} stages more", MUTED) if len(times) > most else "",
+        (f"   {len(stages)} of {len(times)} shown", MUTED)
+        if len(stages) < len(times)
+        else "",
     )
 
 

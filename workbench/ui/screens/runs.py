@@ -174,8 +174,11 @@ class RunsScreen(SteadySize, ModalScreen[str]):
         await self._runs.resume(key)
 
     def action_close(self) -> None:
-        """Go back."""
-        self.dismiss("")
+        """Show all runs again, or go back if they are shown."""
+        if self._words:
+            self.query_one(FilterLine).clear_filter()
+        else:
+            self.dismiss("")
 
 
 def _heading(width: int) -> Content:

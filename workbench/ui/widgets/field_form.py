@@ -9,7 +9,7 @@ from textual.content import Content
 from ipu_runtime.plan.config.field import Field
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.reports.quantities import plural
-from workbench.core.editing.draft import Draft, draft_fields
+from workbench.core.editing.draft import Draft, draft_fields, value_text
 from workbench.ui.content.pieces import (
     BAD,
     HEADING,
@@ -189,6 +189,6 @@ def problem_rows(problem: Problem, path: str, width: int) -> list[Content]:
     if problem.severity is not Severity.ERROR:
         text = f"{problem.severity.value}: {text}"
     if problem.suggestion is not None:
-        text += "  (f takes it)"
+        text += f"  (f sets {value_text(problem.suggestion)})"
     style = _style(problem)
     return [line((f"    {row}", style)) for row in wrapped(text, width - 6)]

@@ -40,6 +40,10 @@ class FilterLine(Input):
 
     def action_close_filter(self) -> None:
         """Forget the words."""
+        self.clear_filter()
+        self.post_message(self.Closed())
+
+    def clear_filter(self) -> None:
+        """Forget the words; the focus stays where it is."""
         self.value = ""
         self.display = False
-        self.post_message(self.Closed())

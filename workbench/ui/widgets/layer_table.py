@@ -15,6 +15,7 @@ from workbench.ui.content.layer_rows import (
     cut_row,
     heading,
     minimap,
+    span_names,
     span_row,
     visible_spans,
 )
@@ -50,13 +51,13 @@ class LayerTable(RowList, inherit_bindings=False):
         spans = visible_spans(shown.layers, groups, self._folded, whole)
         rows: list[Row] = []
         above = None
-        for span in spans:
+        for span, name in zip(spans, span_names(spans, width), strict=True):
             before = span.first - 1
             cut = before >= 0 and shown.stages[before] != shown.stages[span.first]
             # The head of an open block has the cut above it, not its first layer.
             if cut and not (above and above.first == span.first):
                 rows.append(Row(cut_row(before, shown, width)))
-            rows.append(Row(span_row(span, shown, width), span.key))
+            rows.append(Row(span_row(span, name, shown), span.key))
             above = span
         self._spans = {span.key: span for span in spans}
         self._shown = shown
@@ -66,6 +67,12 @@ class LayerTable(RowList, inherit_bindings=False):
     def span(self) -> LayerSpan | None:
         """The layer or block under the cursor."""
         return self._spans.get(self.cursor_key)
+
+    @property
+    def stage(self) -> int:
+        """The stage of the layer or block under the cursor."""
+        span, shown = self.span, self._shown
+        return shown.stages[span.first] if span is not None and shown else 0
 
     @property
     def places(self) -> list[int]:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from workbench.core.runs.run_notes import notes_text
@@ -22,7 +22,10 @@ from workbench.ui.widgets.sidebar_lists import PresetList, RunList
 class Sidebar(Vertical):
     """Two lists and a line to filter both."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings_for(Scope.START)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings_for(Scope.START),
+        Binding("escape", "clear_filter", "Clear the filter", show=False),
+    ]
 
     def __init__(self, experiment: ExperimentController, runs: RunController) -> None:
         super().__init__(id="sidebar")
@@ -82,6 +85,11 @@ class Sidebar(Vertical):
         if not self.query(FilterLine):
             await self.mount(FilterLine(placeholder="filter, esc clears"), before=0)
         self.query_one(FilterLine).open_filter()
+
+    def action_clear_filter(self) -> None:
+        """Show everything again."""
+        for filter_line in self.query(FilterLine):
+            filter_line.clear_filter()
 
     @on(FilterLine.Changed)
     def _filter(self, event: FilterLine.Changed) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -16,10 +18,17 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.cut_advice import CutAdvice, advise_cut
 from workbench.ui.content.pieces import lines
 from workbench.ui.content.plan_summary import plan_line
-from workbench.ui.content.stage_bars import balance_words, stage_bars, stale_words
+from workbench.ui.content.stage_bars import (
+    balance_words,
+    shown_stages,
+    stage_bars,
+    stale_words,
+)
 from workbench.ui.content.stage_notice import advice_line
 from workbench.ui.widgets.timeline_view import TimelineView
 
+REST_S = 0.3
+"""How long no key may come before other cuts are tried."""
 _BARS_LOW, _BARS_TALL = 2, 8
 _TIMELINE_LOW, _TIMELINE_TALL = 6, 14
 _TIMELINE_FRAME = 4
@@ -41,6 +50,7 @@ class StageFigures(Vertical):
     _advised: Advised | None = None
     _asked: ExperimentSpec | None = None
     _draft: Draft | None = None
+    _stage = 0
 
     def compose(self) -> ComposeResult:
         """Build bars and timeline."""
@@ -55,9 +65,9 @@ class StageFigures(Vertical):
         caption = self.query_one(TimelineView).caption
         self.query_one("#timeline-panel").border_subtitle = caption
 
-    def show_draft(self, draft: Draft) -> None:
-        """Show the figures of a draft."""
-        self._draft = draft
+    def show_draft(self, draft: Draft, stage: int) -> None:
+        """Show the figures of a draft, those of a stage among them."""
+        self._draft, self._stage = draft, stage
         plan = draft.plan
         if plan is not None and plan.layers:
             self._show_figures(draft, plan)
@@ -70,18 +80,27 @@ class StageFigures(Vertical):
         return advised.advice if advised and known else None
 
     def _show_figures(self, draft: Draft, plan: Plan) -> None:
-        stale = not draft.valid
-        tall = self.app.size.height >= 34
-        most = _BARS_TALL if tall else _BARS_LOW
-        rows = stage_bars(plan, self.size.width, most, stale)
-        label = [stale_words(plan)] if stale else []
-        balance = [balance_words(plan, most, stale)] if tall or not stale else []
-        bars = lines(*label, *rows, *balance)
-        self.query_one("#stage-bars", Static).update(bars)
-        self._show_timeline(plan, stale)
+        self._show_bars(plan, not draft.valid)
+        self._show_timeline(plan, not draft.valid)
         summary = self.query_one("#stages-plan-line", Static)
         summary.display = not draft.why_not_run
         summary.update(plan_line(draft))
+
+    def show_stage(self, stage: int) -> None:
+        """Let the bars of a stage be seen."""
+        plan = self._draft.plan if self._draft is not None else None
+        if self._draft is not None and plan is not None and stage != self._stage:
+            self._stage = stage
+            self._show_bars(plan, not self._draft.valid)
+
+    def _show_bars(self, plan: Plan, stale: bool) -> None:
+        tall = self.app.size.height >= 34
+        stages = shown_stages(plan, _BARS_TALL if tall else _BARS_LOW, self._stage)
+        rows = stage_bars(plan, self.size.width, stages, stale)
+        label = [stale_words(plan)] if stale else []
+        balance = [balance_words(plan, stages, stale)] if tall or not stale else []
+        bars = lines(*label, *rows, *balance)
+        self.query_one("#stage-bars", Static).update(bars)
 
     def _show_advice(self, draft: Draft) -> None:
         """Show the advice for the present stages, asked for now if they are new."""
@@ -96,12 +115,14 @@ class StageFigures(Vertical):
             self._asked = spec
             self._advise(spec, plan)
 
-    @work(thread=True, exclusive=True, group="advice", exit_on_error=False)
-    def _advise(self, spec: ExperimentSpec, plan: Plan) -> None:
+    @work(exclusive=True, group="advice", exit_on_error=False)
+    async def _advise(self, spec: ExperimentSpec, plan: Plan) -> None:
+        """Try the cuts once the keys rest: planning would hold up what they draw."""
+        await asyncio.sleep(REST_S)
         worker = get_current_worker()
-        advice = advise_cut(spec, plan, lambda: worker.is_cancelled)
-        if not worker.is_cancelled:
-            self.post_message(self.Advised(spec, advice))
+        cancelled = lambda: worker.is_cancelled  # noqa: E731
+        advice = await asyncio.to_thread(advise_cut, spec, plan, cancelled)
+        self.post_message(self.Advised(spec, advice))
 
     @on(Advised)
     def _take_note(self, event: Advised) -> None:
