@@ -30,6 +30,9 @@ async def test_nothing_marked_says_what_to_press(make_app: MakeApp) -> None:
         await pilot.press("5")
         await pilot.pause()
         assert "Nothing to compare yet" in screen_text(app)
+        footer = screen_text(app).splitlines()[-1]
+        assert "a add run" in footer
+        assert "explain" not in footer
 
 
 @pytest.mark.usefixtures("two_runs")
@@ -147,7 +150,7 @@ async def test_every_run_has_a_name_of_its_own_in_table_and_legend(
             "▲ 2 stages 3+4, Grouped, learning_rate 0.05",
             "■ 2 stages 3+4, Interleaved, learning_rate 0.05",
             "◆ 4 stages 2+2+2+1, Grouped, learning_rate 0.05",
-            "+ no pipeline, Grouped, learning_rate 0.01",
+            "+ mnist-dense, no pipeline, learning_rate 0.01",
         ):
             assert name in text
         assert "335,447 +42 % *" in text

@@ -44,7 +44,7 @@ async def test_table_of_all_runs(
         await until(pilot, lambda: "1 of 3" in screen_text(app))
         assert runs[0] in screen_text(app)
         await pilot.press("escape")
-        assert "3 of 3" in screen_text(app)
+        await until(pilot, lambda: "3 of 3" in screen_text(app))
 
 
 async def test_a_long_note_is_read_in_full(make_app: MakeApp, until: Until) -> None:
@@ -67,8 +67,8 @@ async def test_notes_tags_names_and_pins(make_app: MakeApp, until: Until) -> Non
         send_at_once(app, "e", *"mine", "enter")
         notes = RunNotes("mine", "why", ("a", "b"), True)
         await until(pilot, lambda: read_notes(open_run(run_id).directory) == notes)
-        app.runs.look_for_records()
-        await until(pilot, lambda: "mine  why #a #b" in screen_text(app))
+        await pilot.pause()
+        assert "mine  why #a #b" in screen_text(app)
 
 
 async def test_delete_asks_first(make_app: MakeApp, until: Until) -> None:

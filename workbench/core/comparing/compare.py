@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from workbench.core.experiment.field_differences import (
     differing_fields,
     flatten,
 )
+from workbench.core.experiment.tables import field_value
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.series import RunSeries
 
@@ -66,6 +67,8 @@ def _settings(fields: Sequence[FieldDifference]) -> tuple[FieldDifference, ...]:
 
 _NAMES = ("experiment.name", "experiment.group", "script.directory")
 """Differ without changing anything."""
+_STAGES = "pipeline.stages"
+"""Without them nothing of the pipeline means anything."""
 _SAMPLES_PER_SECOND = ("samples/s, modelled", "samples_per_second")
 _UNRANKED = ("epochs", "seconds")
 """Runs of different lengths are not better or worse for it."""
@@ -97,18 +100,27 @@ def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
 
 
 def _fields(runs: Sequence[StoredRun]) -> tuple[FieldDifference, ...]:
-    """Return what differs; what a script's record leaves out is not known."""
-    known = [set(flatten(run.tables)) if run.script else None for run in runs]
+    """Return what differs; None where a run has no use for it or does not tell."""
+    known = [_known_paths(run) for run in runs]
     return tuple(
         FieldDifference(
             item.path,
             tuple(
-                value if paths is None or item.path in paths else None
-                for value, paths in zip(item.values, known, strict=True)
+                value if knows(item.path) else None
+                for value, knows in zip(item.values, known, strict=True)
             ),
         )
         for item in differing_fields([run.tables for run in runs])
     )
+
+
+def _known_paths(run: StoredRun) -> Callable[[str], bool]:
+    """Return how to tell whether a setting means something for a run."""
+    if run.script:
+        return set(flatten(run.tables)).__contains__
+    if field_value(run.tables, _STAGES):
+        return lambda path: True
+    return lambda path: path == _STAGES or not path.startswith("pipeline.")
 
 
 def _number(value: object) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -100,11 +101,14 @@ def name_runs(
     values = list(zip(*columns, strict=True))
     names = [
         [
-            _named(short[path], text)
-            for path, text in zip(paths, texts, strict=True)
-            if text != "-"
+            *([] if "preset" in paths else _odd_preset(run, runs)),
+            *(
+                _named(short[path], text)
+                for path, text in zip(paths, texts, strict=True)
+                if text != "-"
+            ),
         ]
-        for texts in values
+        for run, texts in zip(runs, values, strict=True)
     ]
     return RunNames(
         tuple(paths),
@@ -113,6 +117,12 @@ def name_runs(
         begun,
         day,
     )
+
+
+def _odd_preset(run: StoredRun, runs: Sequence[StoredRun]) -> list[str]:
+    """Return the preset of a run that does not share that of most others."""
+    common = Counter(other.preset for other in runs).most_common(1)[0][0]
+    return [] if run.preset == common else [run.preset]
 
 
 def _named(name: str, text: str) -> str:

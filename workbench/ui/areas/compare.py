@@ -19,7 +19,7 @@ from workbench.core.export.run_export import runs_to_csv
 from workbench.core.runs.describe import METRIC_WORDS
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.series import METRICS
-from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.actions import Scope, actions_in, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.comparison import (
     MODEL,
@@ -73,6 +73,12 @@ class CompareArea(Area):
         """The chart has keys of its own."""
         focused = self.query_one(ChartView).has_focus if self.is_mounted else False
         return (Scope.CHART, Scope.COMPARE) if focused else (Scope.COMPARE,)
+
+    @property
+    def useless(self) -> tuple[str, ...]:
+        """Without runs there is nothing but adding some."""
+        own = () if self._runs() else actions_in(Scope.COMPARE)
+        return tuple(spec.id for spec in own if spec.id != "compare.add")
 
     def focus_target(self) -> Widget:
         """The table has most keys; without runs, what says how to mark some."""

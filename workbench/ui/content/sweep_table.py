@@ -174,13 +174,15 @@ def sweep_map(
     show, down = column.show, found.down
     label = max(len(names[down.path]), *map(len, down.values)) + 2
     if found.across is None:
-        text = f"{column.title} by {names[down.path]}, longer is better"
-        rows = [line((text, MUTED))]
+        rows = [line((f"{column.title} by {names[down.path]}", MUTED))]
+        room, most = min(60, width - label - 12), max(found.best.values())
         for value in down.values:
             good = found.share(value, "", column.key)
-            shown = "-" if good is None else show(found.best[value, ""])
-            length = bar(0.1 + 0.9 * good, 24) if good is not None else ""
-            rows.append(line(fit(value, label), (f"{length:<24}", MARK), f" {shown}"))
+            reached = 0.0 if good is None else found.best[value, ""]
+            style = GOOD if good == 1 else "$primary"
+            length = bar(reached / most if most else 0.0, room)
+            shown = "-" if good is None else show(reached)
+            rows.append(line(fit(value, label), (length, style), f" {shown}"))
         return rows
     cell = 10
     across = found.across.values[: max(1, (width - label) // cell)]

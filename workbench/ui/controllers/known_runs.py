@@ -151,6 +151,11 @@ class KnownRuns:
     def _notes(self, run_id: str) -> RunNotes:
         return self.notes.get(run_id, RunNotes())
 
+    def annotate(self, run_id: str, notes: RunNotes) -> None:
+        """Let lists tell at once what is said about a run."""
+        self.notes = {**self.notes, run_id: notes}
+        self.records = self._records
+
     def entries(self) -> list[RunEntry]:
         """Return all runs in the chosen order, pinned ones first."""
         live = [

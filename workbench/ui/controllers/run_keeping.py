@@ -86,9 +86,11 @@ class RunKeeping:
         except RecordError as error:
             self._view.say(str(error), bad=True)
             return
-        said = notes_text(read_notes(stored.directory))
-        self._view.say(f"{stored.run_id}: {said or 'nothing is said about it now'}")
-        self._look_again()
+        notes = read_notes(stored.directory)
+        self._known.annotate(stored.run_id, notes)
+        said = notes_text(notes) or "nothing is said about it now"
+        self._view.say(f"{stored.run_id}: {said}")
+        self._view.runs_shown()
 
     def _stored(self, key: str) -> StoredRun | None:
         stored = self._known.record(key)

@@ -174,7 +174,7 @@ class Choose(SteadySize, ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         """Build the box."""
-        with Vertical(classes="box"):
+        with Vertical(classes="box choose-box"):
             yield Static(self._question, markup=False)
             yield RowList(id="choices")
             yield Static(line(("enter takes it, esc cancels", MUTED)))

@@ -24,7 +24,7 @@ from workbench.ui.widgets.row_list import Row, RowList
 
 _LOOK_EVERY_S = 1.0
 _MOST_ROWS = 2_000
-_ID, _BEGUN, _STATE = 17, 13, 11
+_ID, _BEGUN, _RESULT = 17, 13, 11
 _KEYS = "enter open  space mark  / filter  o order  P pin  n note  t tags  e name"
 _MORE_KEYS = "f fork  v run with one change  r resume  D delete  esc closes"
 
@@ -135,21 +135,25 @@ class RunsScreen(SteadySize, ModalScreen[str]):
     def action_runs_pin(self) -> None:
         """Keep the run on top, or let it go."""
         self._runs.keeping.pin(self._key)
+        self._show()
 
     @work
     async def action_runs_note(self) -> None:
         """Write a note."""
         await self._runs.keeping.note(self._key)
+        self._show()
 
     @work
     async def action_runs_tag(self) -> None:
         """Give it tags."""
         await self._runs.keeping.tag(self._key)
+        self._show()
 
     @work
     async def action_runs_rename(self) -> None:
         """Give it a name."""
         await self._runs.keeping.rename(self._key)
+        self._show()
 
     @work
     async def action_runs_delete(self) -> None:
@@ -182,7 +186,7 @@ class RunsScreen(SteadySize, ModalScreen[str]):
 
 
 def _heading(width: int) -> Content:
-    text = f"   {'run':<{_ID}}{'begun':<{_BEGUN}}{'state':<{_STATE}}name and notes"
+    text = f"   {'run':<{_ID}}{'begun':<{_BEGUN}}{'result':<{_RESULT}}name and notes"
     return line((fit(text, width), MUTED))
 
 
@@ -191,7 +195,7 @@ def _line(entry: RunEntry, marked: bool, width: int) -> Content:
     pin = "▴" if entry.notes.pinned else " "
     said = notes_text(entry.notes).removeprefix("pinned").removeprefix(" ")
     said = said.removeprefix(entry.notes.name).lstrip(": ")
-    room = max(10, width - 3 - _ID - _BEGUN - _STATE)
+    room = max(10, width - 3 - _ID - _BEGUN - _RESULT)
     name = f"{entry.name}  {said}".rstrip()
     return line(
         ("•", MARK) if marked else " ",
@@ -199,6 +203,6 @@ def _line(entry: RunEntry, marked: bool, width: int) -> Content:
         (pin, MARK),
         fit(entry.run_id or "-", _ID),
         fit(begun_text(entry.begun), _BEGUN),
-        (fit(entry.result, _STATE), MUTED),
+        (fit(entry.result, _RESULT), MUTED),
         fit(name, room),
     )
