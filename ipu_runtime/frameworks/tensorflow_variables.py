@@ -38,3 +38,9 @@ def shape_and_type(handle: Any) -> Any:
 def create_slots(optimizer: Any, variables: Sequence[Any]) -> None:
     """Make the variables of a TensorFlow 1 optimizer before it is first applied."""
     optimizer._create_slots(variables)
+
+
+def name_variable(variable: Any, name: str) -> None:
+    """Give a variable that is outside of graphs another name."""
+    if hasattr(variable, "_handle_name") and not variable._in_graph_mode:
+        variable._handle_name = name

@@ -17,6 +17,7 @@ from ipu_runtime.config import (
 )
 from ipu_runtime.engine.feeds.synthetic_feed import synthetic_tensor
 from ipu_runtime.ipu_strategy import IPUStrategy
+from ipu_runtime.ops.pipelining_ops import PipelineSchedule
 
 pytestmark = pytest.mark.slow
 
@@ -159,6 +160,49 @@ def test_optimizers_of_tensorflow_1_are_taken(older: Any, keras_one: Any) -> Non
         trained.append(model.get_weights())
     for one, other in zip(*trained, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+class _Wrapped(tf.compat.v1.train.Optimizer):
+    """A script's own: lets an optimizer of Keras do the updates, and looks at names."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(False, "Wrapped")
+        self.inner, self.names = inner, set[str]()
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        raise AssertionError
+
+    def apply_gradients(
+        self, grads_and_vars: Any, global_step: Any = None, name: Any = None
+    ) -> Any:
+        pairs = list(grads_and_vars)
+        self.names |= {variable.name for _, variable in pairs}
+        return self.inner.apply_gradients(pairs)
+
+    def get_name(self) -> Any:
+        return self.inner.get_name()
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_wrappers_of_tensorflow_1_around_keras_optimizers(
+    pipelined: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    trained = []
+    wrapper = _Wrapped(keras.optimizers.Adam(0.01))
+    for optimizer in (wrapper, keras.optimizers.Adam(0.01)):
+        model = compiled(optimizer)
+        model.set_gradient_accumulation_options(2)
+        if pipelined:
+            model.set_pipeline_stage_assignment([0, 1])
+            schedule = PipelineSchedule.Sequential
+            model.set_pipelining_options(2, [0, 0], pipeline_schedule=schedule)
+        model.fit(X, Y, batch_size=4, epochs=3, shuffle=False, verbose=0)
+        trained.append(model.get_weights())
+    for one, other in zip(*trained, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert len(wrapper.names) == 4
+    assert all("/dense" in name for name in wrapper.names)
+    assert "_Wrapped.compute_gradients is not called" in caplog.text
 
 
 def test_optimizers_of_tensorflow_1_are_not_loaded() -> None:

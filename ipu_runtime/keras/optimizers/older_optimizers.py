@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ipu_runtime.frameworks.keras_training import trained_variables
 from ipu_runtime.frameworks.patch_points import optimizer_patch
-from ipu_runtime.frameworks.tensorflow_variables import create_slots
+from ipu_runtime.frameworks.tensorflow_variables import create_slots, name_variable
 from ipu_runtime.keras.optimizers.older_hooks import refuse_older_hooks
 
 
@@ -21,8 +21,10 @@ class OlderOptimizer(keras.optimizers.Optimizer):
     built: bool
 
     def __init__(self, opt: Any) -> None:
-        super().__init__(learning_rate=0.0, name=opt.get_name())
+        # Not `get_name`: a script's wrapper asks what it wraps, which may lack it.
+        super().__init__(learning_rate=0.0, name=type(opt).__name__)
         self.inner = opt
+        _warn_of_own_gradients(type(opt))
 
     def build(self, variables: Any) -> None:
         """Make the variables of the inner optimizer before a program is traced."""
@@ -52,7 +54,24 @@ class OlderOptimizer(keras.optimizers.Optimizer):
 
 
 def _values(variables: Sequence[Any]) -> list[Any]:
-    return [getattr(variable, "value", variable) for variable in variables]
+    """Return TensorFlow's variables, with layers in their names as Keras 2 had them."""
+    values = []
+    for variable in variables:
+        value = getattr(variable, "value", variable)
+        if value is not variable:
+            name_variable(value, f"{variable.path}:0")
+        values.append(value)
+    return values
+
+
+def _warn_of_own_gradients(kind: type[Any]) -> None:
+    room = kind.compute_gradients.__module__.partition(".")[0]
+    if room not in ("tensorflow", "ipu_runtime"):
+        tf.get_logger().warning(
+            "%s.compute_gradients is not called: gradients of Keras models come from "
+            "a tape, and go to its apply_gradients.",
+            kind.__name__,
+        )
 
 
 def _taking_older(original: Any) -> Any:
