@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import runpy
 import sys
 import traceback
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
 from ipu_runtime.installing.install import install
@@ -69,11 +72,11 @@ def _run(
     try:
         if custom_ops is not None:
             _load(Path(custom_ops))
-        # As Python does, `__file__` is absolute and `sys.argv[0]` is as it was given.
-        runpy.run_path(str(file.absolute()), run_name="__main__")
+        _run_main(file)
     except SystemExit as exit_request:
         return _exit_code(exit_request), exit_request
     except KeyboardInterrupt as interrupt:
+        _print_traceback(interrupt)
         return 130, interrupt
     except BaseException as error:
         code = failed(error)
@@ -82,6 +85,26 @@ def _run(
         _print_traceback(error)
         return 1, error
     return 0, None
+
+
+def _run_main(file: Path) -> None:
+    """Run a file as Python does: `sys.argv[0]` is as given and `__file__` absolute.
+
+    That of runpy is absolute in both, so it runs archives only.
+    """
+    path = str(file.absolute())
+    if zipfile.is_zipfile(file):
+        runpy.run_path(path, run_name="__main__")
+        return
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    code = loader.source_to_code(loader.get_data(path), path)
+    before, module = sys.modules["__main__"], ModuleType("__main__")
+    vars(module).update(__file__=path, __cached__=None, __loader__=loader)
+    sys.modules["__main__"] = module
+    try:
+        exec(code, vars(module))
+    finally:
+        sys.modules["__main__"] = before
 
 
 def _load(file: Path) -> None:

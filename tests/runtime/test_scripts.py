@@ -159,7 +159,7 @@ def test_a_failing_script_shows_its_own_frames_only(tmp_path: Path) -> None:
     ("text", "code", "words"),
     [
         ("import sys; sys.exit('a reason')", 1, "a reason"),
-        ("raise KeyboardInterrupt", 130, ""),
+        ("raise KeyboardInterrupt", 130, "line 1, in <module>\n"),
         ("x = (", 1, "SyntaxError"),
     ],
 )
@@ -180,12 +180,13 @@ def test_usage_errors() -> None:
 
 def test_scripts_import_their_neighbours(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text("VALUE = 3\n", encoding="utf-8")
-    text = "from neighbour import VALUE\nprint(VALUE, __file__)\n"
+    text = "import sys\nfrom neighbour import VALUE\n"
+    text += "print(VALUE, sys.argv[0], __file__)\n"
     file = script(tmp_path, text)
     given = os.path.relpath(file)
     result = run([sys.executable, "-m", "workbench", "exec", given])
-    value, _, shown = result.stdout.strip().partition(" ")
-    assert value == "3"
+    value, called, shown = result.stdout.split()
+    assert (value, called) == ("3", given)
     assert os.path.isabs(shown)
     assert os.path.samefile(shown, file)
 
