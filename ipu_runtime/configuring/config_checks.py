@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ipu_runtime.plan.config.config_enums import DeviceConnectionType
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.config.field import Kind
+from ipu_runtime.plan.rules.count_rules import no_power_of_two
 from ipu_runtime.system.instances import current_instance
 from ipu_runtime.system.ipu_options import IpuOptions
 
@@ -39,10 +40,7 @@ def ipus_of_devices(options: IpuOptions, *, on_ipu_model: bool) -> tuple[int, ..
             _ipus_of_number(device.cfg_index) if device.explicit else device.auto_count
         )
         if attached and not _exists(count, on_ipu_model):
-            raise _no_device(
-                f"Could not find an available device: unsupported number of IPUs "
-                f"({count}). A system offers 1, 2, 4, ... up to {EMULATED_IPUS}."
-            )
+            raise _no_device(count)
         counts.append(count)
     return tuple(counts)
 
@@ -155,9 +153,16 @@ def _ipus_of_number(number: int) -> int:
     return 0
 
 
-def _no_device(message: str) -> Exception:
+def _no_device(count: int) -> Exception:
     # Late, because the configuration is used where TensorFlow must not be loaded.
     import tensorflow as tf
 
-    error: Exception = tf.errors.InvalidArgumentError(None, None, message)
+    error: Exception = tf.errors.InvalidArgumentError(
+        None,
+        None,
+        f"Could not find an available device: unsupported number of IPUs ({count}). "
+        f"A system offers 1, 2, 4, ... up to {EMULATED_IPUS}.",
+    )
+    if 0 < count < EMULATED_IPUS:
+        error.add_note(f"ipu_runtime: {no_power_of_two(count, EMULATED_IPUS)}")
     return error

@@ -15,6 +15,7 @@ from ipu_runtime.plan.rules.replica_counts import (
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 
+_IPUS = "ipu.auto_select_ipus"
 ACCUMULATION = "execution.gradient_accumulation"
 STEPS = "execution.steps_per_execution"
 _LARGEST_SEARCH = 1_000_000
@@ -22,21 +23,26 @@ _MOST_MICRO_BATCHES = 10_000_000
 """More would take gigabytes and minutes to model, and no program has them."""
 
 
+def no_power_of_two(ipus: int, system_ipus: int) -> Problem:
+    """Say that no device has so many IPUs."""
+    below = 1 << (ipus.bit_length() - 1)
+    return Problem(
+        _IPUS,
+        f"no device has {ipus} IPUs",
+        f"devices have a power of two: {below} or {2 * below}",
+        exception="InvalidArgumentError",
+        suggestion=2 * below if 2 * below <= system_ipus else below,
+    )
+
+
 def check_ipus(request: PlanRequest, system_ipus: int) -> Iterator[Problem]:
     """Yield what is wrong with the number of IPUs."""
-    where = "ipu.auto_select_ipus"
+    where = _IPUS
     ipus, needed = request.ipus, ipus_per_replica(request.pipeline)
-    below = 1 << max(ipus.bit_length() - 1, 0)
     if ipus < 1:
         yield Problem(where, f"{ipus} IPUs are no device", "1, 2, 4, ...", suggestion=1)
     elif ipus & (ipus - 1):
-        yield Problem(
-            where,
-            f"no device has {ipus} IPUs",
-            f"devices have a power of two: {below} or {2 * below}",
-            exception="InvalidArgumentError",
-            suggestion=2 * below if 2 * below <= system_ipus else below,
-        )
+        yield no_power_of_two(ipus, system_ipus)
     if ipus > system_ipus:
         yield Problem(
             where,
