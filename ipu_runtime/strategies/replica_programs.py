@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ipu_runtime.engine.numerics.half_models import configured_half
 from ipu_runtime.engine.planning.function_program import function_program
+from ipu_runtime.engine.planning.own_request import repeated
 from ipu_runtime.engine.programs.own_program import OwnProgram, own_program, tracing
 from ipu_runtime.engine.reading.model_scope import LayerUse, model_scope
 from ipu_runtime.engine.replicas.device_loop import waiting_for_replicas
@@ -83,7 +84,8 @@ class ReplicaPrograms:
             if replicas not in known.programs:
                 if current_interceptor() is not None:
                     names = [item.name for item in traced.graph.variables]
-                    announce(function_program("run", uses, names, inside))
+                    steps = repeated(traced.graph)[1]
+                    announce(function_program("run", uses, names, inside, steps))
                 known.programs[replicas] = ReplicatedFunction(fn, replicas, instance)
             program, watched = known.programs[replicas], known.watched
             if watched is None or not tf.executing_eagerly():

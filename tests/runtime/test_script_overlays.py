@@ -325,6 +325,11 @@ def test_a_capture_plans_as_the_script_does(
     assert replace(planned, config={}) == replace(request, config={})
 
 
+def test_a_capture_has_the_steps_of_a_loop(tmp_path: Path) -> None:
+    _, spec = _captured("mnist_custom_loop", LOOP, tmp_path)
+    assert plan_request(spec).steps_per_execution == 3
+
+
 def test_weights_that_replicas_share_are_offloaded_unless_a_script_says_no() -> None:
     for given, offloaded in ((None, True), (False, False)):
         capture = Capture(code_of(__file__))

@@ -17,7 +17,11 @@ _API = "ipu_strategy"
 
 
 def function_program(
-    name: str, uses: Sequence[LayerUse], variables: Iterable[str], placement: Placement
+    name: str,
+    uses: Sequence[LayerUse],
+    variables: Iterable[str],
+    placement: Placement,
+    iterations: int = 1,
 ) -> Program:
     """Describe a program by the layers that its function calls.
 
@@ -26,17 +30,22 @@ def function_program(
         uses: The layers that the function calls.
         variables: Names of all variables that it uses.
         placement: Where it runs.
+        iterations: How often its loop runs, if the layers are in one.
     """
     read = read_layer_uses(uses)
     if read.spec is None:
         return Program(name, _API, None, read.reason)
     stages = read.stage_of_layer
     training = any("gradient" in item for use in uses for item in _operations(use))
+    if stages:
+        # The loop of a pipeline is over slots of its schedule.
+        iterations = 1
     extents = uses[0].inputs[0].shape.as_list()
     request = PlanRequest(
         model=read.spec,
         batch_size=(extents[0] if extents else 1) or 1,
-        batches=placement.replica_count(),
+        batches=placement.replica_count() * iterations,
+        steps_per_execution=iterations,
         optimizer=optimizer_among(variables),
         training=training,
         pipeline=PipelineRequest(stages) if stages else None,
@@ -45,7 +54,7 @@ def function_program(
     remarks = (
         "a function does not say what it is for: whether it trains is told by its "
         "gradients, its optimizer by the names of variables; its targets are unknown, "
-        "and so are the steps of a loop that is not ipu.loops.repeat",
+        "and so are the steps of a loop whose length depends on values",
     )
     whole = on_device(request, device_for(None, shards))
     return Program(name, _API, whole, remarks=remarks)

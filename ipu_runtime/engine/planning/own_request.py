@@ -53,7 +53,7 @@ def plan_own(name: str, graph: Any, replicas: int, shards: int) -> ProgramPlan:
 
 def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
     walk = GraphWalk(_NO_BATCH)
-    inner, iterations = _repeated(graph)
+    inner, iterations = repeated(graph)
     operations = tuple(walk.plain_ops(inner.get_operations()))
     if not operations:
         return None
@@ -96,7 +96,7 @@ def _variables(graph: Any) -> list[Any]:
     return own or list(graph.variables)
 
 
-def _repeated(graph: Any) -> tuple[Any, int]:
+def repeated(graph: Any) -> tuple[Any, int]:
     """Return the body of a program's one loop and how often it runs.
 
     A program without a loop, with several, or with one of unknown length is itself
