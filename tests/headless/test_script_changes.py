@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from workbench.core.runs.run_store import open_run
 from workbench.headless.main import main
 
 pytestmark = pytest.mark.slow
@@ -160,6 +161,7 @@ def test_what_does_not_suit_is_refused_before_anything_trains(
     assert output.out == "training\n"
     assert reason in output.err.splitlines()[-1]
     assert "Traceback" not in output.err
+    assert reason in open_run("latest").message
 
 
 def test_a_script_that_configures_nothing_takes_no_configuration(

@@ -98,20 +98,24 @@ class Overlay:
         if program.request is not None:
             trains = program.request.training
         if program.name in ("run", "compile") or trains is not self.inference:
-            self.check_all_taken(program.name)
+            reasons = self.check_all_taken(program.name)
             if self.refused:
-                raise ScriptStopped(self.refused)
+                stopped = ScriptStopped(self.refused)
+                stopped.add_note("; ".join(reasons))
+                raise stopped
 
     def noticed(self, what: str) -> None:
         """Nothing depends on it."""
 
-    def check_all_taken(self, program: str) -> None:
-        """Refuse the script if there is a field that none of its calls takes."""
+    def check_all_taken(self, program: str) -> list[str]:
+        """Refuse the script for fields that none of its calls takes; return why."""
         missing = [path for path in self.changes if path not in self._taken]
-        if missing and not self.refused:
-            for path in missing:
-                self.tell(f"{path}: {_why(path, program)}")
+        reasons = [f"{path}: {_why(path, program)}" for path in missing]
+        if reasons and not self.refused:
+            for reason in reasons:
+                self.tell(reason)
             self.refused = _USAGE
+        return reasons
 
     def failed(self, error: BaseException) -> int | None:
         """Return the exit code if an error of a program comes from the changes."""
@@ -150,5 +154,6 @@ def _why(path: str, program: str) -> str:
     if path == "pipeline.stages":
         return f"the stages of {program} are functions of the script, or it has none"
     if path.startswith("pipeline."):
-        return f"{program} is no pipeline: give it pipeline.stages too"
+        stages = ": give it pipeline.stages too" if program == "fit" else ""
+        return f"{program} is no pipeline{stages}"
     return f"no call before {program} takes it"

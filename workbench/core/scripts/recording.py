@@ -136,11 +136,8 @@ def _outcome(code: int, error: BaseException | None) -> tuple[RunStatus, str]:
     if error is not None and not isinstance(error, SystemExit):
         text = telling_line(error)
         return RunStatus.FAILED, f"{type(error).__name__}: {text}"
-    return (
-        (RunStatus.FINISHED, "")
-        if code == 0
-        else (
-            RunStatus.FAILED,
-            f"the script ended with exit code {code}",
-        )
-    )
+    if code == 0:
+        return RunStatus.FINISHED, ""
+    # Who ends a script from outside says there why.
+    reasons = getattr(error, "__notes__", [f"the script ended with exit code {code}"])
+    return RunStatus.FAILED, "; ".join(reasons)
