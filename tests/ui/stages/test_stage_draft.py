@@ -170,6 +170,24 @@ async def test_advice_is_taken_by_enter_and_keeps_its_word(make_app: MakeApp) ->
         assert round(gain * 100) == int(found[1])
 
 
+async def test_remedies_for_memory_leave_room_for_the_advice(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    app.experiment.draft.set({"data.batch_size": 1024})
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3")
+        await settle(pilot, app)
+        text = " ".join(screen_text(app).split())
+        assert "does not fit" in text
+        assert "2 tells what would help" in text
+        assert ": fits, -28 % enter takes it" in text
+        assert "Timeline Grouped" in text
+        await pilot.resize_terminal(120, 40)
+        await settle(pilot, app)
+        assert "tried: " in screen_text(app)
+
+
 def test_layers_whose_names_are_cut_read_differently() -> None:
     names = ["batch_normalization_1", "batch_normalization_2", "dense"]
     spans = [LayerSpan(name, name, index, index) for index, name in enumerate(names)]

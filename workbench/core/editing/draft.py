@@ -127,10 +127,15 @@ class Draft:
         return self._preset_plan
 
     @property
+    def blocking(self) -> Problem | None:
+        """What has to be mended first before the experiment can start."""
+        blocking = (p for p in self.problems if p.severity is not Severity.WARNING)
+        return next(blocking, None)
+
+    @property
     def why_not_run(self) -> str:
         """Why the experiment cannot start; empty when it can."""
-        blocking = [p for p in self.problems if p.severity is not Severity.WARNING]
-        return str(blocking[0]) if blocking else ""
+        return str(self.blocking or "")
 
     def problem_at(self, path: str) -> Problem | None:
         """Return the worst problem of a field."""

@@ -46,8 +46,8 @@ def advise_cut(
         if rank < best:
             best = rank
             gain = change(planned.ipu_us_per_batch, plan.ipu_us_per_batch)
-            fits = "fits, " if now[0] and not rank[0] else ""
-            found = CutAdvice(stages, f"{words}: {fits}{gain} per batch")
+            gain = f"fits, {gain}" if now[0] and not rank[0] else f"{gain} per batch"
+            found = CutAdvice(stages, f"{words}: {gain}")
     return found
 
 

@@ -30,7 +30,7 @@ from workbench.ui.content.stage_notice import change_notice, why_notice
 from workbench.ui.screens.question import AskText
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.layer_table import LayerTable
-from workbench.ui.widgets.stage_figures import StageFigures
+from workbench.ui.widgets.stage_figures import TALL, StageFigures
 from workbench.ui.widgets.timeline_view import TimelineView
 
 _RECOMPUTATION = ("off", "Auto", "RecomputeThenBackpropagate",
@@ -109,8 +109,10 @@ class StagesArea(Area):
         self._moved()
         count = max(draft.stages) + 1
         panel = self.query_one("#layers-panel")
-        panel.border_title = f"Layers of {draft.preset.name}" + (
-            f", {count} stages (draft)" if stale else ""
+        panel.border_title = (
+            f"Layers of {draft.preset.name}"
+            + (f", {count} stages (draft)" if stale else "")
+            + (", space opens a block" if table.has_blocks else "")
         )
         panel.border_subtitle = replica_words(plan) if plan and not stale else ""
         self.query_one(StageFigures).show_draft(draft, table.stage)
@@ -120,7 +122,8 @@ class StagesArea(Area):
         notice = self.query_one("#stages-notice", FlowText)
         draft, told = self.draft, self._told
         if draft.why_not_run:
-            notice.show(why_notice(draft, self._mending_values()))
+            low = self.app.size.height < TALL
+            notice.show(why_notice(draft, self._mending_values(), low))
         elif told is not None and told[0] is draft.tables:
             notice.show(change_notice(told[1]))
         notice.display = bool(draft.why_not_run) or (

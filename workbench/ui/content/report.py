@@ -56,7 +56,7 @@ def measured_beside_modelled(plan: Plan, monitor: RunMonitor | None) -> list[Con
     rows.append(line("measured on this machine", f"{microseconds(measured):>9}"))
     if plan.ipu_step_us:
         ratio = measured / plan.ipu_step_us
-        text = f"{ratio:.1f} times as long as the modelled IPU"
+        text = f"{ratio:,.{0 if ratio >= 10 else 1}f} times as long as the modelled IPU"
         rows.append(line((text, MUTED)))
     if abs(last.ipu_step_us - plan.ipu_step_us) > 0.005 * plan.ipu_step_us:
         modelled = microseconds(last.ipu_step_us)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from textual.content import Content
 
+from ipu_runtime.plan.problem import Severity
 from ipu_runtime.reports.quantities import change, microseconds
 from workbench.core.editing.draft import Draft, check_tables, with_values
 from workbench.core.editing.mending import change_words
@@ -15,9 +17,17 @@ from workbench.core.planning.cut_advice import CutAdvice
 from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, line, lines, wrapped
 
 
-def why_notice(draft: Draft, values: dict[str, Any]) -> Callable[[int], Content]:
-    """Return why a draft cannot run, in full, and what one key would set."""
-    reason = f"cannot run yet: {draft.why_not_run}"
+def why_notice(
+    draft: Draft, values: dict[str, Any], low: bool
+) -> Callable[[int], Content]:
+    """Return why a draft cannot run, in full, and what one key would set.
+
+    A low window has room for the reason, not for all that was tried against it.
+    """
+    problem = draft.blocking
+    if low and problem and problem.severity is Severity.NO_FIT and problem.hint:
+        problem = replace(problem, hint="2 tells what would help")
+    reason = f"cannot run yet: {problem}"
     mend = f"{change_words(draft, values)}{_effect(draft, values)}" if values else ""
 
     def build(width: int) -> Content:

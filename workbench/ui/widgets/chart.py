@@ -23,6 +23,9 @@ from workbench.ui.actions import Scope, bindings_for
 
 _ZOOM_LEVELS = 6
 
+_FRAME = 6
+"""Cells of the border beside what stands in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class NamedCurve:
@@ -237,7 +240,10 @@ class ChartView(Widget, can_focus=True):
                 if item.behind.xs:
                     mean = item.behind.ys[_nearest(item.behind.xs, x)]
                     parts.append(f"epoch's mean {item.show(mean)}")
-        return f"{longest.unit} {x:.3f}: {', '.join(parts)}"
+        text = f"{x:.3f}: {', '.join(parts)}"
+        # The axis names the unit too, and the values must not be cut.
+        roomy = len(longest.unit) + 1 + len(text) <= self.outer_size.width - _FRAME
+        return f"{longest.unit} {text}" if roomy else text
 
     @property
     def sentence(self) -> str:

@@ -69,6 +69,11 @@ class LayerTable(RowList, inherit_bindings=False):
         return self._spans.get(self.cursor_key)
 
     @property
+    def has_blocks(self) -> bool:
+        """Whether something can be folded or unfolded."""
+        return any(span.is_block for span in self._spans.values())
+
+    @property
     def stage(self) -> int:
         """The stage of the layer or block under the cursor."""
         span, shown = self.span, self._shown

@@ -29,6 +29,8 @@ from workbench.ui.widgets.timeline_view import TimelineView
 
 REST_S = 0.3
 """How long no key may come before other cuts are tried."""
+TALL = 34
+"""Lines of a window that has room for everything."""
 _BARS_LOW, _BARS_TALL = 2, 8
 _TIMELINE_LOW, _TIMELINE_TALL = 6, 14
 _TIMELINE_FRAME = 4
@@ -94,7 +96,7 @@ class StageFigures(Vertical):
             self._show_bars(plan, not self._draft.valid)
 
     def _show_bars(self, plan: Plan, stale: bool) -> None:
-        tall = self.app.size.height >= 34
+        tall = self.app.size.height >= TALL
         stages = shown_stages(plan, _BARS_TALL if tall else _BARS_LOW, self._stage)
         rows = stage_bars(plan, self.size.width, stages, stale)
         label = [stale_words(plan)] if stale else []
@@ -141,7 +143,7 @@ class StageFigures(Vertical):
         self.query_one(TimelineView).show_timeline(timeline, stale)
         if timeline is None:
             return
-        most = _TIMELINE_TALL if self.app.size.height >= 34 else _TIMELINE_LOW
+        most = _TIMELINE_TALL if self.app.size.height >= TALL else _TIMELINE_LOW
         panel.styles.height = min(len(timeline.ipus) + _TIMELINE_FRAME, most)
         schedule = timeline.schedule
         panel.border_title = (
