@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ipu_runtime.plan.config.modelled_config import read_config
@@ -163,10 +163,14 @@ def _compile_s(replica: Replica, memory: MemoryPlan) -> float:
     supersteps += int(values["loop_supersteps"])
     time = values["compile_s"] + values["compile_s_per_plan"] * plans
     time += values["compile_s_per_superstep"] * supersteps
-    ipus = len(memory.ipus)
-    if ipus > 1:
-        time *= values["compile_share_fixed"] + values["compile_share_per_ipu"] * ipus
-    return time
+    return time * compile_share(len(memory.ipus), values)
+
+
+def compile_share(ipus: int, values: Mapping[str, float]) -> float:
+    """Return how much longer programs of several IPUs compile."""
+    if ipus == 1:
+        return 1.0
+    return values["compile_share_fixed"] + values["compile_share_per_ipu"] * ipus
 
 
 def _io_problems(replica: Replica, memory: MemoryPlan) -> list[Problem]:

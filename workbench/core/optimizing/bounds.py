@@ -13,7 +13,7 @@ from ipu_runtime.plan.costs.links import all_reduce_us, physical_order, transfer
 from ipu_runtime.plan.hardware import System, load_table
 from ipu_runtime.plan.model.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.planner import compile_share, make_plan
 from ipu_runtime.plan.schedule.building import fifo_depths
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.optimizing.choice import Choice
@@ -35,6 +35,8 @@ class LayerCosts:
     """Both passes of the slowest layer."""
     update_us: float
     """Weight update on one IPU."""
+    compile_s: float
+    """Of the program of one IPU: stages share no more than all layers do there."""
     pair_copy_us: Floats
     """There and back between the two IPUs of a pair, for a cut before each layer."""
     row_copy_us: Floats
@@ -80,6 +82,7 @@ class LayerCosts:
             backward=backward,
             slowest_us=float(np.diff(forward + backward).max()),
             update_us=plan.update_us,
+            compile_s=plan.compile_s,
             pair_copy_us=_copies_us(memory, 1, constants),
             row_copy_us=_copies_us(memory, 2, constants),
             selection_order=str(request.config.get("selection_order", "AUTO")),
@@ -110,6 +113,10 @@ class LayerCosts:
             self.constants,
         )
         return max(device_us, host_us)
+
+    def least_compile_s(self, choice: Choice) -> float:
+        """Return the least time to compile the program of a replica."""
+        return self.compile_s * compile_share(choice.stages, self.constants)
 
     def least_in_memory_us(self, choice: Choice) -> float | None:
         """Return the same for stages that hold their layers; None if none can.

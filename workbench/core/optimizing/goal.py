@@ -33,6 +33,11 @@ class Aim:
         memory = self.goal is Goal.MEMORY
         return Objective.PEAK_MEMORY if memory else Objective.STEP_TIME
 
+    @property
+    def by_time(self) -> bool:
+        """Whether the fastest cuts are the best; others may fill or compile less."""
+        return self.goal in (Goal.THROUGHPUT, Goal.LATENCY)
+
     def cost(self, plan: Plan) -> float:
         """Return what the goal wants least of."""
         if self.goal is Goal.LATENCY:
@@ -44,7 +49,7 @@ class Aim:
             return per_sample
         return plan.compile_s * 1e6 + per_sample * self.samples
 
-    def least(self, least_us: float, choice: Choice) -> float:
+    def least(self, least_us: float, choice: Choice, compile_s: float = 0.0) -> float:
         """Return the least cost of a choice whose updates take at least so long."""
         if self.goal is Goal.LATENCY:
             return least_us
@@ -52,7 +57,9 @@ class Aim:
             # Weights move with the cuts, and whatever else there is is not bounded.
             return 0.0
         per_sample = least_us / choice.global_batch
-        return per_sample * (self.samples if self.goal is Goal.TIME_TO_SAMPLES else 1)
+        if self.goal is Goal.THROUGHPUT:
+            return per_sample
+        return compile_s * 1e6 + per_sample * self.samples
 
     def change(self, cost: float, best: float) -> float:
         """Return by what share the goal's figure differs from that of the best."""

@@ -143,11 +143,11 @@ def certainty(outcome: Outcome) -> str:
     """Say how sure it is that nothing is better."""
     if outcome.gap == 0:
         return "Proven: no other setting that was searched is better, on the model."
-    better = (
-        "more than twice as good" if outcome.gap > 1 else f"{share(outcome.gap)} better"
-    )
     what = "other cuts" if outcome.only_cuts else "other settings or cuts"
-    return f"Not proven: {what} could be {better} at most, on the model."
+    better = "more than twice as good"
+    if outcome.gap <= 1:
+        better = f"{share(outcome.gap)} better at most"
+    return f"Not proven: {what} could be {better}, on the model."
 
 
 def reason(plan: Plan) -> str:

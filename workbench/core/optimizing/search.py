@@ -228,7 +228,8 @@ class Search:
             self.work -= _CELL_BOUNDED * layers**2 * choice.stages
         if least_us is None:
             return None
-        return _Node(self.aim.least(least_us, choice), [choice], tight=True)
+        least = self.aim.least(least_us, choice, costs.least_compile_s(choice))
+        return _Node(least, [choice], tight=True)
 
     def _least(self, choice: Choice) -> float:
         loosest = self.space.loosest(choice.device)

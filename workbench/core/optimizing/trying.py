@@ -82,8 +82,7 @@ def tried_out(
         )
         if balanced.result.problem:
             return REFUSED, True
-        # Sums of layers say nothing exact about memory.
-        exact = balanced.proven and aim.goal is not Goal.MEMORY
+        exact = balanced.proven and aim.by_time
         outcomes: list[Found | str] = []
         if balanced.result.feasible:
             outcomes.append(planned(balanced.spec, choice, aim, exact=exact))
