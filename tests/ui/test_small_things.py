@@ -104,6 +104,7 @@ async def test_a_wider_window_shows_what_was_cut(make_app: MakeApp) -> None:
         assert "M2000" in text.splitlines()[0]
         assert "cifar10-ipu-pipeline-estimator" in text
         assert "categorical_crossentropy" in text
+        assert "offload_weight_update_variables" in text
 
 
 async def test_a_wrong_field_that_the_filter_hides_is_told(make_app: MakeApp) -> None:

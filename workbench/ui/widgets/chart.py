@@ -203,6 +203,10 @@ class ChartView(Widget, can_focus=True):
             return value.removeprefix("ansi_").replace("bright_", "") or None
         return Color.parse(value).rgb if value else None
 
+    def on_resize(self) -> None:
+        """Say more where there is room for more."""
+        self._show_titles()
+
     def _show_titles(self) -> None:
         newest = []
         for item in self._curves:
@@ -221,6 +225,9 @@ class ChartView(Widget, can_focus=True):
         title = "  ".join([self._title, " · ".join(newest)]).strip()
         if title != self.border_title:
             self.border_title = title
+        room = self.outer_size.width - _FRAME
+        while len(view) > 1 and len(", ".join(view)) > room:
+            view.pop()
         subtitle = self.reading or ", ".join(view)
         if subtitle != (self.border_subtitle or ""):
             self.border_subtitle = subtitle

@@ -32,7 +32,8 @@ _TITLES = {
     "experiment": "Experiment",
     "ipu": "IPU config",
 }
-_NAME_WIDTH = 23
+_NARROWEST, _WIDEST = 23, 38
+"""Cells for names; nearly all are whole in the wider column."""
 
 
 class FieldForm(RowList):
@@ -53,7 +54,7 @@ class FieldForm(RowList):
     @property
     def value_column(self) -> int:
         """Where values begin."""
-        return 2 + _NAME_WIDTH + 1
+        return 2 + _name_width(self.scrollable_content_region.width) + 1
 
     def show_draft(self, draft: Draft) -> None:
         """Show the fields that filter and switch let through."""
@@ -150,12 +151,13 @@ def _field_rows(draft: Draft, path: str, changed: bool, width: int) -> Iterator[
     value = draft.text(path)
     style = _style(problem) or (MARK if changed else "")
     note = _note(draft, field, path, changed)
-    room = max(4, width - _NAME_WIDTH - 3 - (len(note) + 2 if note else 0))
+    names = _name_width(width)
+    room = max(4, width - names - 3 - (len(note) + 2 if note else 0))
     text = value or "-"
     yield Row(
         line(
             ("• ", MARK) if changed else "  ",
-            fit(_short_name(path), _NAME_WIDTH),
+            fit(_short_name(path), names),
             " ",
             (fit(text, min(room, len(text))), style or ("" if value else MUTED)),
             (f"  {note}", MUTED),
@@ -164,6 +166,11 @@ def _field_rows(draft: Draft, path: str, changed: bool, width: int) -> Iterator[
     )
     if problem is not None:
         yield from (Row(row) for row in problem_rows(problem, path, width))
+
+
+def _name_width(width: int) -> int:
+    """Return the cells for names, as many as half of the line has."""
+    return min(_WIDEST, max(_NARROWEST, width // 2))
 
 
 def _short_name(path: str) -> str:
