@@ -202,19 +202,16 @@ class Search:
                 yield _Node(self._least(choice), [choice])
             return
         (choice,) = node.choices
-        if self._fits_not(choice):
-            if choice.stages > 1:
-                self._other_cuts = min(self._other_cuts, node.least)
-        elif not self._saves_in_vain(choice):
-            yield from self._looked_at(choice, node)
-
-    def _looked_at(self, choice: Choice, node: _Node) -> Iterator[_Node]:
-        if node.tight:
-            self._try(choice, node.least)
+        if not node.tight:
+            tightened = self._tightened(choice)
+            if tightened is not None:
+                yield replace(tightened, least=max(node.least, tightened.least))
+        elif self._saves_in_vain(choice):
             return
-        tightened = self._tightened(choice)
-        if tightened is not None:
-            yield replace(tightened, least=max(node.least, tightened.least))
+        elif not self._fits_not(choice):
+            self._try(choice, node.least)
+        elif choice.stages > 1:
+            self._other_cuts = min(self._other_cuts, node.least)
 
     def _tightened(self, choice: Choice) -> _Node | None:
         """Return the choice with a bound that knows what fits; None if nothing does."""
@@ -251,8 +248,11 @@ class Search:
         return (choice.device, *choice.memory_key) in self._too_large
 
     def _saves_in_vain(self, choice: Choice) -> bool:
-        """Tell whether the same fits without recomputing, or with all on the tiles."""
-        if self.aim.goal is Goal.MEMORY:
+        """Tell whether the same is as fast without recomputing, or on the tiles.
+
+        A pipeline may have better cuts with it.
+        """
+        if self.aim.goal is Goal.MEMORY or choice.stages > 1:
             return False
         thriftless = replace(choice, recompute=False), replace(choice, elsewhere=())
         return any(other != choice and other in self.found for other in thriftless)
