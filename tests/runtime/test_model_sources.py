@@ -256,6 +256,13 @@ def test_a_function_that_makes_no_model_is_named(
     assert words in str(problem)
 
 
+def test_import_names_its_own_option(
+    functions: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["import", f"{functions}:subclass"], {}, _no_app) == 2
+    assert "say the shape of a sample with --input-shape" in capsys.readouterr().err
+
+
 def test_an_imported_experiment_runs(
     functions: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,7 +85,7 @@ def _described(model: Any, source: ModelSource) -> SourceModel:
             shape = ", ".join(str(extent) for extent in symbol.shape[1:])
             hint = "the device needs every extent: say it with model.input_shape"
             if source.is_code:
-                hint += f", which {source.function} takes as input_shape"
+                hint += f", which {source.function} has to take as input_shape"
             raise SourceError(f"{source.text} leaves its input open: {shape}", hint)
     read = read_graph(graph, str(model.compute_dtype))
     inputs, outputs = graph.network.inputs, graph.network.outputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,10 @@ def _import(args: argparse.Namespace) -> int:
         given["data"] = _absolute(given["data"])
     changes = [f"{_FIELD_OF_OPTION[name]}={value}" for name, value in given.items()]
     args.changes = [*changes, *args.changes]
-    loaded = _fitting(args) if args.batch_size is None else read_experiment(args)[1]
+    try:
+        loaded = _fitting(args) if args.batch_size is None else read_experiment(args)[1]
+    except UsageError as error:
+        raise UsageError(map(_by_option, error.problems), error.file) from error
     tables = tables_for_file(loaded.tables)
     if args.output is None:
         print_text(to_toml(tables))
@@ -84,6 +88,14 @@ def _import(args: argparse.Namespace) -> int:
         tables["data"]["dataset"] = _beside(tables["data"]["dataset"], output)
     write_text(output, to_toml(tables))
     return ExitCode.DONE
+
+
+def _by_option(problem: Problem) -> Problem:
+    """Return a problem whose hint names this command's options, not fields."""
+    hint = problem.hint
+    for name, field in _FIELD_OF_OPTION.items():
+        hint = hint.replace(field, f"--{name.replace('_', '-')}")
+    return replace(problem, hint=hint)
 
 
 def _absolute(data: str) -> str:
