@@ -67,9 +67,11 @@ def call_in_graph(
         (variable, _placeholder(variable.dtype, tuple(variable.shape)))
         for variable in getattr(call.operation, "variables", ())
     ]
-    with keras.StatelessScope(mapping, collect_losses=True):
+    with keras.StatelessScope(mapping, collect_losses=True) as scope:
         results = call.run(inputs, training)
-    outputs = [tf.convert_to_tensor(item) for item in tree.flatten(results)]
+    # What a layer adds to the loss is computed, too, and has a gradient.
+    results = [*tree.flatten(results), *(scope.losses if training else ())]
+    outputs = [tf.convert_to_tensor(item) for item in results]
     trained = [tensor for variable, tensor in mapping if variable.trainable]
     return inputs, trained, outputs
 

@@ -190,6 +190,16 @@ def test_a_traced_model_is_the_same_after_json(name: str) -> None:
     assert model_from_json(json.loads(json.dumps(model_to_json(spec)))) == spec
 
 
+def test_what_a_layer_adds_to_the_loss_is_computed_in_training() -> None:
+    layer = read(alone(WORDS, layers.ActivityRegularization(l2=0.1))).layers[-1]
+    assert layer.traced is not None
+    parts = (layer.traced.forward, layer.traced.backward, layer.traced.inference)
+    kinds = [{op.kind for op in part} for part in parts]
+    assert OpKind.REDUCTION in kinds[0]
+    assert OpKind.ELEMENTWISE in kinds[1]
+    assert kinds[2] == set()
+
+
 def test_extents_grow_with_the_batch_where_it_is_folded_into_rows() -> None:
     product = traced_op(alone(WORDS, Block()), OpKind.MATMUL)
     assert product.shape == (-12, 8, 8, 1)
