@@ -18,6 +18,8 @@ from ipu_runtime.plan.rules.instance_rules import check_instances
 from ipu_runtime.plan.rules.replica_counts import replica_count
 from ipu_runtime.plan.rules.stage_rules import check_stages
 
+_DEVICE_TYPES = ("float32", "float16")
+
 
 def check_request(
     request: PlanRequest, table: HardwareTable | None = None
@@ -57,6 +59,11 @@ def check_request(
     problems += check_micro_batches(request)
     problems += check_steps(request)
     problems += _rough_costs(request.model)
+    if request.model.dtype not in _DEVICE_TYPES:
+        text = f"computes in {request.model.dtype}, which the device does not have"
+        hint = "it is planned as float32, and trains here as it is; use float16 instead"
+        problem = Problem("model", text, hint, Severity.WARNING, exception="")
+        problems.append(problem)
     return tuple(problems)
 
 

@@ -39,6 +39,13 @@ def test_valid_requests_have_no_problems(request_: PlanRequest) -> None:
     assert check_request(request_) == ()
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
+def test_types_that_the_device_does_not_have_are_named(dtype: str) -> None:
+    problem = only(problems_of(PLAIN, model=replace(CHAIN, dtype=dtype)))
+    assert problem.severity is Severity.WARNING
+    assert f"computes in {dtype}, which the device does not have" in problem.problem
+
+
 def test_count_of_micro_batches_follows_the_overlap() -> None:
     problem = only(problems_of(PIPED, gradient_accumulation=6))
     assert problem.where == "execution.gradient_accumulation"
