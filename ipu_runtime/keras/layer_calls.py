@@ -10,6 +10,7 @@ import keras
 
 from ipu_runtime.engine.reading.model_graph import (
     NotAGraphError,
+    expandable,
     model_graph,
     network_of,
     runs_as_written,
@@ -71,7 +72,7 @@ def _node_assignments(network: Any, subclassed: bool) -> list[Assignment]:
     for node in nodes_in_order(network):
         layer = node.operation
         index = nodes_of(layer).index(node)
-        if is_nested_model(layer):
+        if is_nested_model(layer) and expandable(node):
             assignments.append(nested_class(layer, index, assignments_of(layer)))
         else:
             assignments.append(layer_class(layer, index))

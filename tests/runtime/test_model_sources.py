@@ -397,6 +397,23 @@ def test_nested_and_repeated_layers_are_pipelined(tmp_path: Path) -> None:
     assert _losses(staged) == pytest.approx(_losses(accumulated), rel=1e-5)
 
 
+def test_a_frozen_model_inside_another_is_pipelined(tmp_path: Path) -> None:
+    normal = keras.layers.BatchNormalization(name="normal")
+    first = [keras.Input((6,)), keras.layers.Dense(4, name="a"), normal]
+    base = keras.Sequential(first, name="base")
+    base.trainable = False
+    entry = keras.Input((6,))
+    end = keras.layers.Dense(2, activation="softmax", name="end")
+    path = tmp_path / "frozen.keras"
+    keras.Model(entry, end(base(entry, training=False))).save(path)
+    staged = _spec(path, *PIPELINED, "pipeline.stages=0,1,1", "train.evaluate=false")
+    names = [layer.name for layer in staged.model.layers][1:]
+    assert names == ["base/a", "base/normal", "end"]
+    pipeline = replace(staged.pipeline, stages=())
+    plain = replace(staged, pipeline=pipeline, ipu={})
+    assert _losses(staged) == pytest.approx(_losses(plain), rel=1e-5)
+
+
 def test_an_application_with_open_images_gets_the_usual_ones() -> None:
     source = parse_source("keras:MobileNetV3Small")
     model = outlined_model(source, trust=False)

@@ -181,7 +181,7 @@ class _Reader:
             operation = node.operation
             key = (*path, (operation.name, seen[id(operation)]))
             seen[id(operation)] += 1
-            if _expandable(node):
+            if expandable(node):
                 self._walk_nested(node, key, slots)
             else:
                 self._add(node, key, slots)
@@ -222,12 +222,16 @@ class _Reader:
         self.draws[id(operation)] += 1
 
 
-def _expandable(node: Any) -> bool:
+def expandable(node: Any) -> bool:
     """Whether a call is that of a nested model whose own calls can be run instead."""
     operation = node.operation
     if not isinstance(operation, keras.Model) or not runs_as_written(operation):
         return False
     network = network_of(operation)
     assert network is not None
-    plain = all(value is None for value in node.arguments.kwargs.values())
+    given = dict(node.arguments.kwargs)
+    if given.get("training") is False:
+        # What a model is called with inside another gives way to what that one does.
+        del given["training"]
+    plain = all(value is None for value in given.values())
     return plain and len(node.arguments.keras_tensors) == len(network.inputs)

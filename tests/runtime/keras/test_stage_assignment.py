@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ipu_runtime.config import IPUConfig, reset_ipu_configuration
+from ipu_runtime.engine.reading.model_graph import model_graph
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras import (
     FunctionalLayerPipelineStageAssignment,
@@ -48,6 +49,16 @@ def diamond() -> keras.Model:
         y = keras.layers.Dense(4, name="b")(x)
         z = keras.layers.Add(name="c")([x, y])
     return keras.Model(inputs, z, name="diamond")
+
+
+def test_a_nested_model_that_is_called_with_a_mask_is_one_layer() -> None:
+    inner = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)], name="inner")
+    entry, mask = keras.Input((4,)), keras.Input((), dtype="bool")
+    end = keras.layers.Dense(2, name="end")
+    model = keras.Model([entry, mask], end(inner(entry, mask=mask)))
+    calls = model.get_pipeline_stage_assignment()
+    assert [call.layer.name for call in calls] == ["inner", "end"]
+    assert [call.name for call in model_graph(model).calls] == ["inner", "end"]
 
 
 def test_calls_in_a_stage_are_tagged() -> None:
