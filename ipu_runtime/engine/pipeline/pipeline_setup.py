@@ -234,12 +234,13 @@ def _check_mapping(
 def _check_shared_weights(
     calls: tuple[Call, ...], stage_of: tuple[int, ...], mapping: tuple[int, ...]
 ) -> None:
-    ipu_of_layer: dict[int, int] = {}
+    ipu_of: dict[int, int] = {}
     for call, stage in zip(calls, stage_of, strict=True):
-        if not getattr(call.operation, "weights", ()):
-            continue
-        ipu = ipu_of_layer.setdefault(id(call.operation), mapping[stage])
-        if ipu != mapping[stage]:
+        used = {
+            ipu_of.setdefault(id(weight), mapping[stage])
+            for weight in getattr(call.operation, "weights", ())
+        }
+        for ipu in used - {mapping[stage]}:
             raise tf.errors.UnimplementedError(
                 None,
                 None,

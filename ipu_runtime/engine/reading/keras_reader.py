@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -22,6 +22,7 @@ from ipu_runtime.engine.reading.repeatable_call import (
     call_of_model,
     call_of_node,
 )
+from ipu_runtime.engine.reading.shared_weights import SharedWeights
 from ipu_runtime.frameworks.keras_calls import layers_inside, shapes_built_for
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
 from ipu_runtime.plan.model.shapes import (
@@ -120,7 +121,7 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
     maker = dict(zip(graph.inputs, graph.input_names, strict=True))
     dtype = compute_dtype((call.operation for call in graph.calls), dtype)
     layers = list(inputs)
-    first_calls: dict[int, str] = {}
+    sharing = SharedWeights()
     for call in graph.calls:
         sources = tuple(
             maker[call.slots[id(symbol)]] for symbol in call.arguments.keras_tensors
@@ -136,12 +137,9 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
             for name, value in call.arguments.kwargs.items()
         )
         layer = costed_layer(call_of_node(call), spec, dtype, masked=masked)
-        if layer.weights:
-            first = first_calls.setdefault(id(call.operation), call.name)
-            layer = replace(layer, weights_of=first if first != call.name else "")
-        layers.append(layer)
+        layers.append(sharing.marked(layer, call.operation))
         maker.update(dict.fromkeys(call.outputs, call.name))
-    model, problems = model_of(layers, dtype)
+    model, problems = model_of([*map(sharing.grouped, layers)], dtype)
     return ReadModel(graph, model, problems)
 
 

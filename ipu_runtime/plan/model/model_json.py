@@ -30,18 +30,24 @@ def model_from_json(content: Plain) -> ModelSpec:
 def _layer(content: Plain) -> Layer:
     spec = content["spec"]
     traced = content["traced"]
+    # Captures of older versions do not say what is shared.
+    weights_of = content.get("weights_of", "")
     return Layer(
         spec=LayerSpec(**{**spec, "inputs": tuple(spec["inputs"])}),
         input_shapes=tuple(tuple(shape) for shape in content["input_shapes"]),
         output_shape=tuple(content["output_shape"]),
         weights=tuple(
-            Weight(weight["name"], tuple(weight["shape"]), weight["trainable"])
+            Weight(
+                weight["name"],
+                tuple(weight["shape"]),
+                weight["trainable"],
+                weight.get("shared", bool(weights_of)),
+            )
             for weight in content["weights"]
         ),
         flops=content["flops"],
         traced=None if traced is None else _work(traced),
-        # Captures of older versions do not say.
-        weights_of=content.get("weights_of", ""),
+        weights_of=weights_of,
     )
 
 

@@ -33,6 +33,8 @@ class Weight:
     name: str
     shape: Shape
     trainable: bool = True
+    shared: bool = False
+    """Whether an earlier call of the model has it already."""
 
     @property
     def size(self) -> int:
@@ -56,7 +58,7 @@ class Layer:
     traced: TracedWork | None = None
     """What it does, if its kind has no cost of its own."""
     weights_of: str = ""
-    """Name of the earlier call of the same layer, which has the weights already."""
+    """Name of the first of the calls that it shares weights with, if not itself."""
 
     @property
     def name(self) -> str:
@@ -75,8 +77,8 @@ class Layer:
 
     @property
     def own_weights(self) -> tuple[Weight, ...]:
-        """What it adds to the model's weights: nothing if it shares an earlier's."""
-        return () if self.weights_of else self.weights
+        """What it adds to the model's weights: those that no earlier call has."""
+        return tuple(weight for weight in self.weights if not weight.shared)
 
     @property
     def parameters(self) -> int:
@@ -183,5 +185,4 @@ def _looks(layer: Layer) -> object:
     # As text, because values of settings may be lists, and True is not 1.
     settings = repr(sorted({**layer.spec.settings, "name": ""}.items()))
     shapes = (layer.input_shapes, layer.output_shape)
-    weights = (layer.weights, bool(layer.weights_of))
-    return layer.kind, settings, shapes, weights, layer.traced
+    return layer.kind, settings, shapes, layer.weights, layer.traced

@@ -1,12 +1,19 @@
-"""A layer that is called twice has its weights on one IPU, with both its calls."""
+"""Weights that several calls use are on one IPU, with all the calls."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
+from ipu_runtime.config import IPUConfig, reset_ipu_configuration
+from ipu_runtime.engine.reading.keras_reader import read_model
+from ipu_runtime.ipu_strategy import IPUStrategy
+from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
 from ipu_runtime.plan.problem import Severity
 from workbench.core.experiment.experiment_loading import load_experiment
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -82,7 +89,7 @@ def test_weights_on_two_ipus_are_refused_before_anything_trains(twins: Path) -> 
     changed = _spec(twins, *PIPELINED, f"pipeline.stages={stages}")
     (error,) = _errors(changed)
     assert error == (
-        "inner/first is called 2 times, on IPUs 0, 1, which cannot share its weights"
+        "inner/first, inner_call1/first share weights, but are on IPUs 0, 1"
     )
     one_ipu = _spec(
         twins, *PIPELINED, f"pipeline.stages={stages}", "pipeline.device_mapping=0,0"
@@ -100,3 +107,48 @@ def test_balance_keeps_the_calls_together_and_it_trains(twins: Path) -> None:
 
 def test_more_stages_than_it_can_have_are_a_problem(twins: Path) -> None:
     assert "share weights" in balanced_experiment(_spec(twins), 5).result.problem
+
+
+class Head(keras.layers.Layer):
+    """Compares with every word of a table that another layer has, and adds a bias."""
+
+    def __init__(self, table: keras.layers.Embedding, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.table = table
+
+    def build(self, shape: Any) -> None:
+        self.bias = self.add_weight(shape=(7,), name="bias")
+
+    def call(self, x: Any) -> Any:
+        scores = keras.ops.matmul(x, keras.ops.transpose(self.table.embeddings))
+        return scores + self.bias
+
+
+def tied() -> keras.Model:
+    table, words = keras.layers.Embedding(7, 4, name="table"), keras.Input((5,))
+    x = keras.layers.Dense(4, name="middle")(table(words))
+    return keras.Model(words, Head(table, name="head")(x))
+
+
+def test_weights_that_two_layers_share_are_counted_once() -> None:
+    spec = read_model(model := tied())
+    assert spec.parameters == model.count_params() == 7 * 4 + 4 * 4 + 4 + 7
+    assert spec.shared == (("table", "head"),)
+    assert model_from_json(model_to_json(spec)) == spec
+
+
+def test_the_engine_refuses_tied_weights_on_two_ipus() -> None:
+    config = IPUConfig()
+    config.auto_select_ipus = 4
+    config.configure_ipu_system()
+    with IPUStrategy().scope():
+        model = tied()
+        calls = model.get_pipeline_stage_assignment()
+        for stage, call in enumerate(calls):
+            call.pipeline_stage = stage
+        model.set_pipeline_stage_assignment(calls)
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=6)
+        model.compile("sgd", "mse", steps_per_execution=6)
+        with pytest.raises(tf.errors.UnimplementedError, match="head are used on IPUs"):
+            model.fit(np.zeros((6, 5)), np.zeros((6, 5, 7)), batch_size=1, verbose=0)
+    reset_ipu_configuration()

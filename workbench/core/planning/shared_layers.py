@@ -1,4 +1,4 @@
-"""Layers that are called several times: the IPU of their weights has all the calls."""
+"""Weights that several layer calls use: their IPU has all these calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 
 
 def shared_spans(spec: ExperimentSpec) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last call of every such layer, inputs not counted."""
+    """Return the first and the last of calls that share weights, without inputs."""
     position = {name: at for at, name in enumerate(_names(spec))}
     places = ([position[name] for name in calls] for calls in _shared(spec))
     return tuple((min(own), max(own)) for own in places)
@@ -27,17 +27,18 @@ def shared_problems(spec: ExperimentSpec) -> Iterator[Problem]:
     for calls in _shared(spec):
         ipus = sorted({ipu_of[name] for name in calls})
         if len(ipus) > 1:
+            more = f" and {len(calls) - 2} more" if len(calls) > 2 else ""
             yield Problem(
                 "pipeline.stages",
-                f"{calls[0]} is called {len(calls)} times, on IPUs "
-                f"{', '.join(map(str, ipus))}, which cannot share its weights",
-                "put all its calls on one IPU, as balance does",
+                f"{calls[0]}, {calls[1]}{more} share weights, but are on IPUs "
+                f"{', '.join(map(str, ipus))}",
+                "put them on one IPU, as balance does",
                 exception="UnimplementedError",
             )
 
 
 def _shared(spec: ExperimentSpec) -> tuple[tuple[str, ...], ...]:
-    """Return the calls of every layer that is called again; presets have none."""
+    """Return the calls that share weights; those of presets never do."""
     read = spec.model.read
     return read.spec.shared if read is not None and read.spec is not None else ()
 
