@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-_WRAPPED = "Exception encountered when calling "
-"""How Keras begins; what it was follows below."""
+_HEADING = re.compile(
+    r"Exception encountered when calling |Graph execution error:|Detected at |File \""
+    r"|<stack traces unavailable>|\d+ root error\(s\) found"
+)
+"""How Keras and TensorFlow begin; what it was follows below."""
 _COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -13,6 +16,7 @@ def telling_line(error: BaseException) -> str:
     """Return the first line of an error's text that says something."""
     text = _COLOUR_CODE.sub("", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith(_WRAPPED):
-        return lines[1]
-    return lines[0] if lines else "no further explanation"
+    told = [line for line in lines if not _HEADING.match(line)] or lines
+    if len(told) > 1 and told[0].endswith(":"):
+        return f"{told[0]} {told[1]}"
+    return told[0] if told else "no further explanation"
