@@ -100,6 +100,10 @@ def endless():
 
 def array():
     return np.zeros(3)
+
+
+def texts():
+    return tf.data.Dataset.from_tensor_slices((["one", "two"], [0, 1]))
 """
 
 
@@ -192,7 +196,7 @@ def test_a_table_has_the_losses_of_its_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
 ) -> None:
     rows = [f"{n}.5,{names[n % 3]},{n / 7}" for n in range(21)]
-    (tmp_path / "own.csv").write_text("\n".join(["a,kind,b", *rows]))
+    (tmp_path / "own.csv").write_text("\n".join(["a, kind,b", *rows]))
     preset = _preset(tmp_path, "own.csv", [2])
     spec = _spec(preset, "data.label_column=kind")
     data = load_prepared(spec)
@@ -247,6 +251,7 @@ def test_a_recorded_function_is_resumed_while_its_code_is_the_same(
         ("wide", "9x3, but the model takes 4"),
         ("endless", "data without end; use .take(N)"),
         ("array", "returns ndarray, no tf.data.Dataset"),
+        ("texts", "gives texts, not numbers"),
         ("none", "has no function none"),
     ],
 )

@@ -139,6 +139,29 @@ def test_real_labels_are_met_as_they_are(tmp_path: Path) -> None:
     assert (data.train.y == wanted[:64].astype(np.float32)).all()
 
 
+def test_one_hot_labels_of_a_float_type_suit_a_cross_entropy(tmp_path: Path) -> None:
+    one_hot = np.eye(10)[np.arange(70) % 10]
+    path = _file(tmp_path / "own.npz", y_train=one_hot, y_test=one_hot[:64])
+    assert (_load("mnist-ipu", f"data.dataset={path}").train.y == one_hot[:64]).all()
+    sparse = ("train.loss=sparse_categorical_crossentropy", "data.labels=sparse")
+    loaded = load_experiment("mnist-ipu", [f"data.dataset={path}", *sparse])
+    assert [item.hint for item in loaded.problems] == ["use categorical_crossentropy"]
+
+
+def test_several_whole_numbers_per_sample_are_no_class(tmp_path: Path) -> None:
+    one_hot = np.eye(10, dtype=np.int64)[np.arange(70) % 10]
+    path = _file(tmp_path / "own.npz", y_train=one_hot, y_test=one_hot[:64])
+    (problem,) = load_experiment("mnist-ipu", [f"data.dataset={path}"]).problems
+    assert "its labels are 10 whole numbers per sample" in problem.problem
+
+
+def test_axes_of_samples_are_not_mixed_up(tmp_path: Path) -> None:
+    swapped = np.zeros((70, 1, 56, 14), np.uint8)
+    path = _file(tmp_path / "own.npz", x_train=swapped, x_test=swapped[:64])
+    (problem,) = load_experiment("mnist-ipu", [f"data.dataset={path}"]).problems
+    assert "28x28x1 does not suit the data, whose samples are 1x56x14" in str(problem)
+
+
 def test_real_labels_have_no_classes(tmp_path: Path) -> None:
     path = _file(tmp_path / "own.npz", y_train=np.zeros(70), y_test=np.zeros(64))
     loaded = load_experiment("mnist-ipu", [f"data.dataset={path}"])

@@ -55,6 +55,16 @@ def test_a_faulty_table_is_told_by_row(
         dataset_facts(_table(tmp_path, *rows))
 
 
+def test_spaces_round_the_names_of_columns_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("a, b, label\n1, 2, 0\n3, 4, 1\n")
+    assert dataset_facts(str(path)).labels == (0, 1)
+    path.write_text("label,b,label\n1,2,0\n")
+    os.utime(path, (1, 1))
+    with pytest.raises(DatasetError, match='has several columns "label"'):
+        dataset_facts(str(path))
+
+
 def test_an_empty_table_is_called_that(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.touch()

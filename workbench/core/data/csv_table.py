@@ -84,7 +84,7 @@ def read_csv(path: Path, stamp: int, label_column: str) -> CsvTable:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.reader(file)
-            names = next(rows, [])
+            names = [name.strip() for name in next(rows, [])]
             if not names:
                 raise DatasetError(str(path), f"{path} is empty")
             place = _label_place(path, names, label_column)
@@ -110,6 +110,9 @@ def _label_place(path: Path, names: list[str], label_column: str) -> int:
             f'{path} has no column "{label_column}"',
             f"set data.label_column to one of: {', '.join(names[:20])}",
         )
+    if names.count(label_column) > 1:
+        text = f'{path} has several columns "{label_column}"'
+        raise DatasetError(str(path), text, "give the others another name")
     return names.index(label_column)
 
 

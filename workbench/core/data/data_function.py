@@ -103,6 +103,9 @@ def _read(source: ModelSource, dataset: Any) -> _Samples:
         raise SourceError(f"{source.text} gives no pairs of a sample and its labels")
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise SourceError(f"{source.text} gives data without end", "use .take(N)")
+    if any(item.dtype == tf.string for item in keras.tree.flatten(spec)):
+        hint = "look words up in the function"
+        raise SourceError(f"{source.text} gives texts, not numbers", hint)
     shapes = [item.shape for item in keras.tree.flatten(spec)]
     batched = all(shape.rank and shape[0] is None for shape in shapes)
     # Batches of a fixed size look like samples: only open ones are told apart.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from workbench.core.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
     data_facts,
+    fills,
     labels_beyond,
     takes_bytes,
 )
@@ -231,7 +231,7 @@ def _samples(
         if not np.isfinite(kept).all():
             raise DatasetError("", "its samples are too large for single precision")
     if shape is not None and kept.shape[1:] != shape:
-        if prod(kept.shape[1:]) != prod(shape):
+        if not fills(kept.shape[1:], shape):
             raise DatasetError(
                 "", f"samples of shape {kept.shape[1:]} do not suit the input {shape}"
             )

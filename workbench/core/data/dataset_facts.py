@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -63,6 +64,8 @@ class DatasetFacts:
     """Whether samples are bytes, which are scaled to the range from 0 to 1."""
     label_shape: tuple[int, ...] | None = None
     """Of labels that are numbers to be met, not classes."""
+    class_shape: tuple[int, ...] | None = None
+    """Of the class numbers of one sample, where that is known."""
     labels: tuple[int, int] | None = None
     """Lowest and highest class number, where the labels have been read."""
     images: bool = False
@@ -105,6 +108,13 @@ def labels_beyond(
         f"its labels go from {lowest} to {highest}, but {output} has {width} outputs",
         f"labels must be from 0 to {width - 1}; numbers to be met need a decimal point",
     )
+
+
+def fills(samples: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Tell whether samples can be taken in another shape without mixing axes up."""
+    held, wanted = ([extent for extent in s if extent != 1] for s in (samples, shape))
+    flat = min(len(held), len(wanted)) < 2
+    return prod(held) == prod(wanted) if flat else held == wanted
 
 
 def part_counts(samples: Sequence[int], test_share: float) -> tuple[int, int]:
@@ -185,6 +195,7 @@ def _facts_of_file(path: Path, stamp: int) -> DatasetFacts:
         None,
         pixels="u1" in headers["x_train"][1],
         label_shape=shapes["y_train"][1:] if real else None,
+        class_shape=None if real else shapes["y_train"][1:],
     )
 
 

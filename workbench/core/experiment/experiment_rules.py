@@ -13,6 +13,7 @@ from workbench.core.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
     data_facts,
+    fills,
     labels_beyond,
 )
 from workbench.core.data.image_folder import COLOR_MODES
@@ -364,7 +365,7 @@ def _shapes(spec: ExperimentSpec) -> Iterator[Problem]:
         yield from tensor_problems(spec, facts)
         return
     wanted = model.input_layers[0].output_shape
-    if facts.sample_shape and prod(wanted) != prod(facts.sample_shape):
+    if facts.sample_shape and not fills(facts.sample_shape, wanted):
         yield Problem(
             "model.layers[0].shape",
             f"{_by_x(wanted)} does not suit the data, whose samples are "
@@ -400,11 +401,19 @@ def _shapes(spec: ExperimentSpec) -> Iterator[Problem]:
 def _numbers(
     spec: ExperimentSpec, facts: DatasetFacts, shape: tuple[int, ...]
 ) -> Iterator[Problem]:
+    if facts.class_shape not in (None, shape[:-1], (*shape[:-1], 1)):
+        yield Problem(
+            "data.dataset",
+            f"its labels are {_by_x(facts.class_shape or ()) or 1} whole numbers per "
+            f"sample, but an output of {_by_x(shape)} takes {prod(shape[:-1])} classes",
+            "use class numbers, or for one-hot labels a float type",
+        )
     if facts.label_shape is None:
         return
-    if spec.train.loss != "mse":
+    fitting = "categorical_crossentropy" if facts.label_shape == shape else "mse"
+    if spec.train.loss not in ("mse", fitting):
         text = f"{spec.train.loss} needs classes, but the labels are real numbers"
-        yield Problem("train.loss", text, "use mse", suggestion="mse")
+        yield Problem("train.loss", text, f"use {fitting}", suggestion=fitting)
     elif prod(facts.label_shape) != prod(shape):
         yield Problem(
             "data.dataset",

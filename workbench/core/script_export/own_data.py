@@ -118,7 +118,7 @@ def _table_reader(spec: ExperimentSpec, path: Path) -> str:
             "def load_table(path):",
             '    with open(path, newline="", encoding="utf-8-sig") as file:',
             "        names, *rows = (row for row in csv.reader(file) if row)",
-            f"    place = names.index({literal(column)})",
+            f"    place = [name.strip() for name in names].index({literal(column)})",
             "    labels = [row.pop(place).strip() for row in rows]",
             *lines,
             f"    numbers = [{number} for label in labels]",

@@ -124,7 +124,8 @@ def load_function(spec: ExperimentSpec) -> str:
     samples = f"{floats}){scale}"
     if facts.pixels and takes_bytes(spec):
         samples = f"{literal('uint8')})"
-    labels = _labels_code(spec, "y[:count].reshape(-1)")
+    places = literal((-1, *output_shape(spec)[:-1]))
+    labels = _labels_code(spec, f"y[:count].reshape({places})")
     if facts.label_shape is not None:
         ends = ", ".join(map(str, output_shape(spec)))
         labels = f"y[:count].reshape((-1, {ends})).astype({floats})"
