@@ -27,6 +27,12 @@ def replace_file(path: Path, content: bytes | str) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
+def remove_unfinished(directory: Path) -> None:
+    """Remove what killed writers have left here and below; none may be alive."""
+    for beside in directory.rglob(f".{'?' * 16}.new"):
+        beside.unlink(missing_ok=True)
+
+
 def _must_be_kept(path: Path) -> bool:
     try:
         status = path.stat()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.locations import runs_directory
 from workbench.core.runs import record_files
 from workbench.core.runs.events import (
@@ -76,6 +77,23 @@ def test_a_loss_that_is_not_a_number_stays_strict_json() -> None:
     (event,) = open_run(record.run_id).events()
     assert isinstance(event, EpochEnded)
     assert event.loss != event.loss
+
+
+def test_a_checkpoint_that_a_kill_has_cut_is_removed_before_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = RunRecord.create({}, "x")
+    own = record.checkpoints / ".own"
+    own.touch()
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "replace", lambda *_: 1 / 0)
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        with pytest.raises(ZeroDivisionError):
+            replace_file(record.checkpoints / "epoch-000001.npz", b"cut")
+    record.close()
+    assert len(list(record.checkpoints.iterdir())) == 2
+    open_run(record.run_id).reopen().close()
+    assert list(record.checkpoints.iterdir()) == [own]
 
 
 def test_what_a_resumed_run_repeats_counts_once() -> None:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ipu_runtime.system.file_replacing import remove_unfinished
 from workbench.core.locations import runs_directory
 from workbench.core.runs.event_json import event_line, event_to_json, to_line
 from workbench.core.runs.events import EpochEnded, Evaluated, Event, RunEnded, RunStatus
@@ -118,6 +119,8 @@ class RunRecord:
         lock = WriterLock(directory / "lock")
         record = cls(directory, lock, description)
         try:
+            with explained(directory):
+                remove_unfinished(directory)
             record.mark(RunStatus.RUNNING)
         except RecordError:
             lock.release()
