@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+# What signal itself is made of: signal loads ten modules, and ctrl+c may come then.
+import _signal as signal  # type: ignore[import-not-found]
 import os
-import signal
 import sys
 
 # As typing has it, which is still to be loaded when ctrl+c may come.
