@@ -130,6 +130,17 @@ def test_output_that_nobody_or_nothing_takes(
     assert (done.returncode, done.stderr) == (code, said)
 
 
+def test_without_readers_files_are_written_and_gates_kept(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    trace = tmp_path / "trace.json"
+    words = ("plan", "mnist-dense", "--trace", str(trace), "--fail-if", "replicas >= 1")
+    with os.fdopen(writer, "w") as nobody:
+        done = subprocess.run([*COMMAND, *words], stdout=nobody, check=False)
+    assert done.returncode == 4
+    assert trace.stat().st_size
+
+
 @pytest.mark.parametrize("shell", ["0<&- >&- 2>&-", "0<&- 2>&-", "0<&-"])
 def test_a_command_with_closed_streams_does_its_work(
     shell: str, tmp_path: Path
@@ -143,14 +154,14 @@ def test_a_command_with_closed_streams_does_its_work(
 
 
 _INTERRUPTED_IMPORT = """
-import os, signal, sys
+import os, sys
 
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
         if name == "{module}":
             # Within a text, as where classes of data are made: Python then leaves by
             # the signal itself, unless the interrupt is none of its exceptions.
-            exec("os.kill(os.getpid(), signal.SIGINT)")
+            exec("os.kill(os.getpid(), 2)")
 
 sys.meta_path.insert(0, Interrupt())
 """
@@ -159,6 +170,7 @@ sys.meta_path.insert(0, Interrupt())
 @pytest.mark.parametrize(
     "module",
     [
+        "enum",
         "typing",
         "ipu_runtime",
         "workbench.headless.main",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ from workbench.core.runs.record_files import RecordError
 from workbench.core.scripts.script_command import ScriptCommand
 from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
+from workbench.headless.output import discard_output
 
 COMMANDS = {
     "presets": "workbench.headless.commands.presets_command",
@@ -76,21 +76,14 @@ def main(
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has enough.
-        _discard_output()
+        discard_output()
         return ExitCode.DONE
     except OSError as error:
-        _discard_output()
+        discard_output()
         what = f"{error.filename}: " if error.filename else ""
         say(f"{what}{error.strerror or error}")
         return ExitCode.FAILED
     return code
-
-
-def _discard_output() -> None:
-    """Let what is still to be written at exit go nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
 
 
 class _ShowVersion(argparse.Action):

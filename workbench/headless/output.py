@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,23 @@ def print_json(row: Mapping[str, Any]) -> None:
     """Print one object on a line of its own, at once."""
     sys.stdout.write(to_line(row))
     sys.stdout.flush()
+
+
+@contextmanager
+def readers_may_leave() -> Iterator[None]:
+    """Show something before what is left to do, which does not depend on readers."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+
+
+def discard_output() -> None:
+    """Let what is still to be written at exit go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,12 @@ from workbench.headless.experiment_argument import (
     add_experiment_argument,
     read_experiment,
 )
-from workbench.headless.output import print_json, print_line, write_text
+from workbench.headless.output import (
+    print_json,
+    print_line,
+    readers_may_leave,
+    write_text,
+)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -86,12 +90,12 @@ def run_optimize(args: argparse.Namespace) -> int:
         which = "--fix" if fixed else "--keep-global-batch"
         text = "no settings agree with what is fixed"
         raise UsageError([Problem(which, text, "fix less, or something else")], name)
-    if args.json:
-        print_json(outcome_row(outcome, name))
-    else:
-        for line in outcome_lines(outcome, name):
-            print_line(line)
-    sys.stdout.flush()
+    with readers_may_leave():
+        if args.json:
+            print_json(outcome_row(outcome, name))
+        else:
+            for line in outcome_lines(outcome, name):
+                print_line(line)
     if args.apply is not None:
         _write(outcome, args.apply, args.output or Path(f"{name}-optimized.toml"))
     return ExitCode.DONE if outcome.best else ExitCode.NO_FIT

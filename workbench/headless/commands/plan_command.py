@@ -21,7 +21,12 @@ from workbench.headless.experiment_argument import (
     add_experiment_argument,
     read_experiment,
 )
-from workbench.headless.output import print_json, print_line, write_text
+from workbench.headless.output import (
+    print_json,
+    print_line,
+    readers_may_leave,
+    write_text,
+)
 from workbench.headless.plan_gate_argument import (
     add_gate_arguments,
     gate_keeps,
@@ -87,27 +92,29 @@ def run_plan(args: argparse.Namespace) -> int:
         from ipu_runtime.plan.band import plan_band
 
         band = plan_band(plan)
-    if args.json:
-        row = {"event": "plan", "preset": name, **plan_to_json(plan)}
-        print_json(row | ({"band": band_row(band)} if band else {}))
-    elif code is not ExitCode.USAGE:
-        # Late, because planning in a loop should start quickly.
-        from workbench.core.planning.plan_text import plan_lines
+    with readers_may_leave():
+        if args.json:
+            row = {"event": "plan", "preset": name, **plan_to_json(plan)}
+            print_json(row | ({"band": band_row(band)} if band else {}))
+        elif code is not ExitCode.USAGE:
+            # Late, because planning in a loop should start quickly.
+            from workbench.core.planning.plan_text import plan_lines
 
-        title = f"{name}: {spec.experiment.title}" if spec.experiment.title else name
-        for line in plan_lines(plan, title, text_style(args)):
-            print_line(line)
-        if band:
-            print_line()
-            for line in band_lines(band):
+            title = (
+                f"{name}: {spec.experiment.title}" if spec.experiment.title else name
+            )
+            for line in plan_lines(plan, title, text_style(args)):
                 print_line(line)
-        if args.schedules:
-            from workbench.core.planning.schedule_text import schedule_lines
+            if band:
+                print_line()
+                for line in band_lines(band):
+                    print_line(line)
+            if args.schedules:
+                from workbench.core.planning.schedule_text import schedule_lines
 
-            print_line()
-            for line in schedule_lines(spec, plan, text_style(args)):
-                print_line(line)
-    sys.stdout.flush()
+                print_line()
+                for line in schedule_lines(spec, plan, text_style(args)):
+                    print_line(line)
     if code is ExitCode.USAGE or args.json:
         report_problems(plan.problems, args.experiment)
     if args.trace and code is not ExitCode.USAGE:
