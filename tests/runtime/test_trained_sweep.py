@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from workbench.core.experiment.validation import validate
 from workbench.core.export.tensorboard_export import write_event_files
 from workbench.core.runs.events import EpochEnded, Event, RunStatus
+from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import RunControl
 from workbench.core.runs.run_store import list_runs, open_run
 from workbench.core.runs.runner import run_experiment
@@ -152,3 +154,13 @@ def test_event_files_hold_the_numbers_of_the_run(tmp_path: Path) -> None:
         ("epoch/step time/measured ms", 2): 2.0,
         ("epoch/step time/modelled us", 2): 222.0,
     }
+
+
+def test_event_files_on_a_full_disk_are_refused_in_words(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(RecordError, match=f"cannot write {tmp_path}: File too"):
+            write_event_files([], tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -15,6 +15,7 @@ from workbench.core.runs.events import (
     RunEnded,
     RunStatus,
 )
+from workbench.core.runs.run_store import open_run
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +75,11 @@ def test_a_resumed_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     # Where pieces are fast, the one that asks to stop is its epoch's last.
     ended = [event.epoch for event in _of(EpochEnded, stopped)]
     assert ended in ([1], [1, 2])
+    model_dir = open_run(stopped.run_id).directory / "checkpoints" / "model"
+    cut = model_dir / "model.ckpt-9.data-00000-of-00001.tempstate1"
+    cut.touch()
     resumed = run_preset(preset, SMALL, resume=stopped.run_id)
+    assert not cut.exists()
     again = [event.epoch for event in _of(EpochEnded, resumed)]
     assert ended + again == [1, 2, 3]
     assert _of(Evaluated, resumed)[0].loss == _test_loss(whole)

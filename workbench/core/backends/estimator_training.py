@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from ipu_runtime.popdist.tensorflow import set_ipu_config
 from ipu_runtime.system.emulated_device import emulated_system
 from ipu_runtime.system.instances import Instance
 from workbench.core.backends.epoch_watch import EpochWatch
+from workbench.core.backends.tensorflow_files import explained_disk
 from workbench.core.data.dataset import PreparedPart, load_prepared
 from workbench.core.data.epoch_order import training_order
 from workbench.core.data.sample_counts import (
@@ -31,14 +30,13 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.topology import topology
 from workbench.core.locations import hardware_file
 from workbench.core.runs.events import Compiling
-from workbench.core.runs.record_files import RecordError, explained
+from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_checkpoint import load
 from workbench.core.runs.run_context import RunContext
 from workbench.core.runs.run_observer import RunObserver
 
 MakeEstimator = Callable[[RunConfig], Any]
 v1 = tf.compat.v1
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def train_with_estimator(
@@ -53,7 +51,7 @@ def train_with_estimator(
     with (
         emulated_system(spec.execution.system, hardware_file(), spec.execution.hosts),
         _quiet_tensorflow(),
-        _explained_disk(model_dir),
+        _kept_in(model_dir),
     ):
         if spec.train.test_only:
             if tf.train.latest_checkpoint(str(model_dir)) is None:
@@ -86,18 +84,19 @@ def _quiet_tensorflow() -> Iterator[None]:
 
 
 @contextmanager
-def _explained_disk(model_dir: Path) -> Iterator[None]:
-    """Say of a full disk what it is, and give back what a broken checkpoint holds."""
+def _kept_in(model_dir: Path) -> Iterator[None]:
+    """Say of a full disk what it is, and give back what a cut checkpoint holds."""
     try:
-        yield
-    except tf.errors.OpError as error:
-        for number in _NO_ROOM:
-            if os.strerror(number) in str(error):
-                for rest in model_dir.glob("*.tempstate*"):
-                    rest.unlink(missing_ok=True)
-                with explained(model_dir):
-                    raise OSError(number, os.strerror(number)) from error
+        with explained_disk(model_dir):
+            yield
+    except RecordError:
+        _remove_unfinished(model_dir)
         raise
+
+
+def _remove_unfinished(model_dir: Path) -> None:
+    for rest in model_dir.glob("*.tempstate*"):
+        rest.unlink(missing_ok=True)
 
 
 def _train(
@@ -253,6 +252,7 @@ def _prepare_resume(context: RunContext, watch: EpochWatch, model_dir: Path) -> 
         if not tf.io.gfile.glob(f"{path}.index"):
             raise ValueError(f"{path} is gone: the run cannot be resumed")
         if context.instance.index == 0:
+            _remove_unfinished(model_dir)
             v1.train.update_checkpoint_state(str(model_dir), str(path))
         watch.restore(checkpoint)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from workbench.core.runs.events import EpochEnded, Evaluated, Event, Progressed
@@ -28,6 +29,9 @@ class TensorBoardWriter:
         # TensorFlow takes seconds to load and not every run wants event files.
         import tensorflow as tf
 
+        from workbench.core.backends.tensorflow_files import explained_disk
+
+        self._explained = partial(explained_disk, directory)
         with explained(directory):
             directory.mkdir(parents=True, exist_ok=True)
         self._tf = tf
@@ -37,12 +41,13 @@ class TensorBoardWriter:
             data_class=_SCALARS,
         )
         # Names of files are bytes; TensorFlow takes text in UTF-8 only.
-        self._writer = tf.summary.create_file_writer(os.fsencode(directory))
+        with self._explained():
+            self._writer = tf.summary.create_file_writer(os.fsencode(directory))
         self._epoch = 0
 
     def write(self, event: Event) -> None:
         """Add the numbers of an event, if it has any."""
-        with self._writer.as_default():
+        with self._explained(), self._writer.as_default():
             if isinstance(event, Progressed):
                 step = (event.epoch - 1) * event.steps + event.step
                 self._scalars(f"{_group(event)}step/", event, step)
@@ -77,7 +82,8 @@ class TensorBoardWriter:
 
     def close(self) -> None:
         """Write what is left."""
-        self._writer.close()
+        with self._explained():
+            self._writer.close()
 
 
 def _group(event: Progressed | EpochEnded | Evaluated) -> str:

@@ -86,9 +86,10 @@ def _export_event_files(runs: Sequence[StoredRun], output: str | None) -> None:
         # It loads TensorFlow, which takes seconds.
         from workbench.core.export.tensorboard_export import write_event_files
 
+        directory = Path(os.path.expanduser(output))
         for run in runs:
-            write_event_files(run.events(), Path(output) / run.run_id)
-    say(f"{len(runs)} written; look at them with: tensorboard --logdir {output}")
+            write_event_files(run.events(), directory / run.run_id)
+    say(f"{len(runs)} written; look at them with: tensorboard --logdir {directory}")
 
 
 ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {
