@@ -32,6 +32,7 @@ from workbench.ui.areas.report import ReportArea
 from workbench.ui.areas.run import RunArea
 from workbench.ui.areas.script import ScriptArea
 from workbench.ui.areas.stages import StagesArea
+from workbench.ui.launch import run_app
 from workbench.ui.screens.best_plan import BestPlanScreen
 from workbench.ui.screens.palette import WorkbenchCommands
 from workbench.ui.screens.runs import RunsScreen
@@ -242,13 +243,27 @@ async def test_keys_are_remapped_by_id(make_app: MakeApp, home: Path) -> None:
         assert app.main.area.name == "stages"
 
 
-async def test_wrong_setting_is_said_and_ignored(make_app: MakeApp, home: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("ascii = 3", "settings.toml: ascii"),
+        ('theme = "pink"', "settings: theme: there is no theme 'pink'; valid: ansi-"),
+    ],
+)
+async def test_wrong_setting_is_said_and_ignored(
+    make_app: MakeApp, home: Path, setting: str, said: str
+) -> None:
     home.mkdir(parents=True)
-    (home / "settings.toml").write_text("ascii = 3\n", encoding="utf-8")
+    (home / "settings.toml").write_text(f"{setting}\n", encoding="utf-8")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        assert "settings.toml: ascii" in screen_text(app)
+        assert said in screen_text(app)
+
+
+def test_unknown_theme_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_app(theme="pink") == 2
+    assert "--theme: there is no theme 'pink'; valid: " in capsys.readouterr().err
 
 
 async def test_broken_preset_of_the_user_says_why(

@@ -18,6 +18,7 @@ from workbench.ui.actions import Scope, action_of, actions_in, all_keys
 from workbench.ui.launch import plain_terminal
 from workbench.ui.screens.palette import WorkbenchCommands
 from workbench.ui.widgets.field_form import FieldForm
+from workbench.ui.widgets.layer_table import LayerTable
 
 
 async def test_the_footer_of_a_live_run_shows_pause_and_stop(
@@ -165,6 +166,22 @@ async def test_borders_are_seen_in_the_terminals_own_colours(
         )
         runs = app.query_one("#runs")
         assert runs.styles.border_top[1] != runs.styles.background
+
+
+async def test_the_stage_at_the_cursor_is_seen_in_the_terminals_own_colours(
+    make_app: MakeApp,
+) -> None:
+    app = make_app(theme="ansi-dark")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3")
+        await pilot.pause()
+        stage = [part for part in app.query_one(LayerTable).render_line(0)
+                 if "▌0" in part.text]  # fmt: skip
+        assert stage
+        for part in stage:
+            assert part.style is not None
+            assert part.style.color != part.style.bgcolor
+            assert part.style.reverse
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,14 @@ from workbench.ui.line_filters import ASCII, HARMLESS, NO_COLOR
 from workbench.ui.main_screen import MainScreen
 from workbench.ui.screens.palette import WorkbenchCommands
 from workbench.ui.screens.question import Ask, AskText, Confirm
-from workbench.ui.themes import DARK, LIGHT, VARIABLES, next_theme, with_visible_borders
+from workbench.ui.themes import (
+    DARK,
+    LIGHT,
+    VARIABLES,
+    next_theme,
+    theme_problem,
+    with_visible_borders,
+)
 from workbench.ui.widgets.run_messages import ForkWanted
 
 if TYPE_CHECKING:
@@ -134,6 +141,8 @@ class WorkbenchApp(App[None]):
             self.run_worker(self.runs.start_script(self.options.script))
         for problem in self.options.settings.problems:
             self.say(str(problem), bad=True)
+        if unknown := theme_problem(self.options.settings["theme"]):
+            self.say(f"settings: theme: {unknown}", bad=True)
         for file in self.experiment.damaged_drafts:
             self.say(f"{file} is damaged: its changes are not shown", bad=True)
 

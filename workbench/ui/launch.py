@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 
 from workbench.core.locations import data_directory
@@ -12,6 +13,7 @@ from workbench.ui.app import WorkbenchApp
 from workbench.ui.app_options import AppOptions
 from workbench.ui.native_log import native_output_to
 from workbench.ui.signals import survives_lost_terminal
+from workbench.ui.themes import theme_problem
 
 
 def run_app(
@@ -20,6 +22,9 @@ def run_app(
     script: ScriptCommand | None = None,
 ) -> int:
     """Open the app; what native libraries print goes to a file."""
+    if problem := theme_problem(theme or ""):
+        print(f"--theme: {problem}", file=sys.stderr)
+        return 2  # As commands end that are called wrongly.
     ascii_only = ascii_only or plain_terminal(os.environ)
     options = AppOptions(
         theme=theme or "", ascii_only=ascii_only, script=script, obeys_signals=True

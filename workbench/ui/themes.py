@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 DARK = Theme(
     name="workbench-dark",
@@ -65,6 +65,14 @@ RUN_COLOURS: tuple[tuple[int, int, int], ...] = (
 )
 """Curves of compared runs; told apart by colour-blind readers too."""
 RUN_MARKERS: tuple[str, ...] = ("●", "▲", "■", "◆", "+", "%")
+
+
+def theme_problem(name: str) -> str:
+    """Return why a theme cannot be used; empty if it can, or none is named."""
+    known = {DARK.name, LIGHT.name, *BUILTIN_THEMES}
+    if not name or name in known:
+        return ""
+    return f"there is no theme {name!r}; valid: {', '.join(sorted(known))}"
 
 
 def with_visible_borders(theme: Theme) -> Theme:

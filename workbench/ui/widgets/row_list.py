@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.style import Style
 from textual.visual import Visual
 
 _POINTER = Content("›")  # noqa: RUF001
@@ -154,6 +155,13 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Clicked(self, key))
         self.cursor_key = key
 
+    @property
+    def _cursor_style(self) -> Style:
+        name = "row-list--cursor"
+        # Textual leaves out this one attribute, which colours of the terminal need.
+        reverse = self.get_component_styles(name).text_style.reverse
+        return self.get_visual_style(name) + Style(reverse=reverse)
+
     def render_line(self, y: int) -> Strip:
         """Draw one line of the window."""
         width = self.scrollable_content_region.width
@@ -163,7 +171,7 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         row = self._rows[line]
         style, content = self.visual_style, row.content
         if row.key and row.key == self.cursor_key:
-            style += self.get_visual_style("row-list--cursor")
+            style += self._cursor_style
             content = _pointed_at(content)
         strips = Visual.to_strips(
             self, content, width, 1, style, pad=True, apply_selection=False
