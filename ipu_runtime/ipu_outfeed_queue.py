@@ -16,6 +16,7 @@ from ipu_runtime.engine.programs.own_program import (
 )
 from ipu_runtime.engine.replicas.collectives import mark_operation, mark_shared
 from ipu_runtime.engine.replicas.device_loop import when_replicas_known
+from ipu_runtime.engine.replicas.turns import current_turn
 from ipu_runtime.ipu_infeed_queue import checked_ordinal
 from ipu_runtime.system.device_state import current_state
 
@@ -72,6 +73,8 @@ class IPUOutfeedQueue:
         self._home: Any = None
         self.replicas = 1
         """Replicas that enqueue together, once the program is built."""
+        self._in_turn = 0
+        """Replicas of a Keras model that enqueue one after the other; 0: none do."""
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._program: OwnProgram | None = None
 
@@ -104,7 +107,9 @@ class IPUOutfeedQueue:
         graph = tf.compat.v1.get_default_graph()
         self._graphs.add(graph)
         flat = [tf.convert_to_tensor(item) for item in tf.nest.flatten(tensors)]
-        structure = tf.nest.map_structure(lambda _: None, tensors)
+        self._structure = tf.nest.map_structure(lambda _: None, tensors)
+        self._shapes = [item.shape for item in flat]
+        flat = self._with_replicas(flat)
         dtypes = [item.dtype for item in flat]
         home = None if _eager_outside() else list(_graphs_around(graph))[-1]
         if (
@@ -117,7 +122,6 @@ class IPUOutfeedQueue:
                 self._queue = tf.queue.FIFOQueue(
                     _CAPACITY, dtypes, shared_name=None, name=self.feed_name
                 )
-        self._structure, self._shapes = structure, [item.shape for item in flat]
         when_replicas_known(self._set_replicas)
         self._program = traced_program()
         if self._program is not None:
@@ -140,9 +144,9 @@ class IPUOutfeedQueue:
                 raise tf.errors.FailedPreconditionError(
                     None, None, f"Nothing new in outfeed {self.feed_name!r}."
                 )
-            flat = [array[-1] for array in self._take_all()]
+            flat = [array[-1] for array in self._taken()]
         else:
-            flat = self._take_all()
+            flat = self._taken()
         self._tell(flat)
         return tf.nest.pack_sequence_as(self._structure, flat)
 
@@ -153,10 +157,13 @@ class IPUOutfeedQueue:
             )
         if self._queue is None:
             return
-        for _ in range(int(self._queue.size())):
-            element = self._queue.dequeue()
-            flat = element if isinstance(element, list) else [element]
-            yield tf.nest.pack_sequence_as(self._structure, flat)
+        if self._in_turn:
+            rows: Any = zip(*self._taken(), strict=True)
+        else:
+            size = int(self._queue.size())
+            rows = (tf.nest.flatten(self._queue.dequeue()) for _ in range(size))
+        for flat in rows:
+            yield tf.nest.pack_sequence_as(self._structure, list(flat))
 
     @property
     def deleter(self) -> Any:
@@ -181,6 +188,18 @@ class IPUOutfeedQueue:
             named = {tensor.name: name for name, tensor in numbers.items()}
             self._program.dequeued.update(named)
 
+    def _with_replicas(self, flat: list[Any]) -> list[Any]:
+        """Return what a Keras model enqueues on this turn, and whose it is."""
+        turn = current_turn()
+        self._in_turn = 0
+        if turn is None or turn.replicas == 1:
+            return flat
+        if turn.replica is None:
+            self.replicas = turn.replicas
+            return [tf.stack([item] * turn.replicas) for item in flat]
+        self.replicas, self._in_turn = 1, turn.replicas
+        return [*flat, tf.cast(turn.replica, tf.int32)]
+
     def _set_replicas(self, replicas: int) -> None:
         self.replicas = replicas
 
@@ -192,6 +211,14 @@ class IPUOutfeedQueue:
             with tf.control_dependencies(tf.nest.flatten(element)):
                 return tf.constant(True)
 
+        turn = current_turn()
+        if self._in_turn and turn is not None:
+            # Whatever is there when the first replica's turn comes is older.
+            return tf.while_loop(
+                lambda _: tf.logical_and(turn.replica == 0, self._queue.size() > 0),
+                lambda _: [drop()],
+                [tf.constant(False)],
+            )[0]
         graph = tf.compat.v1.get_default_graph()
         before = set(graph.get_operations())
         dropped = tf.cond(self._queue.size() > 0, drop, lambda: tf.constant(False))
@@ -206,10 +233,28 @@ class IPUOutfeedQueue:
             return tf.TensorShape(None)
         return shape if self.replicas == 1 else [self.replicas, *shape]
 
+    def _taken(self) -> list[Any]:
+        """Return the queue's elements, stacked, those of replicas side by side."""
+        if not self._in_turn:
+            return self._take_all()
+        *flat, replica = self._take_all()
+        if self._mode is IPUOutfeedMode.LAST:
+            places = [tf.where(replica == item)[-1:] for item in range(self._in_turn)]
+            order = tf.reshape(tf.stack(places), [self._in_turn])
+        else:
+            order = tf.argsort(replica, stable=True)
+        return [self._side_by_side(tf.gather(array, order)) for array in flat]
+
+    def _side_by_side(self, array: Any) -> Any:
+        by_replica = tf.reshape(array, [self._in_turn, -1, *array.shape[1:]])
+        return tf.experimental.numpy.swapaxes(by_replica, 0, 1)
+
     def _take_all(self) -> list[Any]:
         """Return the queue's elements, stacked, and leave it empty."""
         dtypes = list(self._queue.dtypes)
         shapes = [self._dequeued_shape(shape) for shape in self._shapes]
+        if self._in_turn:
+            shapes.append(tf.TensorShape([]))
         size = self._queue.size()
         arrays = [
             tf.TensorArray(dtype, size=size, element_shape=shape)

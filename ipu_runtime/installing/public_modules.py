@@ -26,6 +26,9 @@ ALIASES = {
     "popdist": "ipu_runtime.popdist",
     "libpvti": "ipu_runtime.compat.libpvti",
     "tensorflow.compiler.plugin": "ipu_runtime.compat.plugin",
+    "tensorflow.python.distribute.distribution_strategy_context": (
+        "tensorflow.python.distribute.distribute_lib"
+    ),
     # Scripts of SDK 1.4; TensorFlow's own Keras has lost these.
     **{
         f"tensorflow.python.keras.{name}": f"keras._tf_keras.keras.{name}"

@@ -108,7 +108,7 @@ class StageFunctions:
         ) -> Any:
             mapping = statistics_state.of_replica(statistics, replica)
             mapping += metrics_state.of_replica(metrics, replica)
-            with self.micro_batch.keyed_scope(mapping, counter) as scope:
+            with self.micro_batch.keyed_scope(mapping, replica, counter) as scope:
                 values = self._entered(stage, crossing)
                 self._graph.run(
                     self._stages[stage],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from ipu_runtime.engine.programs.loss_scaling import ObservedGradients
 from ipu_runtime.engine.reading.model_graph import ModelGraph
 from ipu_runtime.engine.replicas.instance_exchange import sum_over_instances
 from ipu_runtime.engine.replicas.replica_state import ReplicaState
+from ipu_runtime.engine.replicas.turns import Turn, in_turn
 from ipu_runtime.frameworks.keras_calls import entered, takes_training
 from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.frameworks.keras_training import loss_tracker, total_loss
@@ -71,10 +73,14 @@ class MicroBatch:
         return self.keyed_scope(
             self.statistics.of_replica(carry.statistics, replica)
             + self.metrics.of_replica(carry.metrics, replica),
+            replica,
             counter,
         )
 
-    def keyed_scope(self, mapping: list[tuple[Any, Any]], counter: Any) -> Any:
+    @contextmanager
+    def keyed_scope(
+        self, mapping: list[tuple[Any, Any]], replica: Any, counter: Any
+    ) -> Iterator[Any]:
         """Return a scope with these values of variables, and random draws keyed."""
         scope = keras.StatelessScope(
             mapping, collect_losses=True, initialize_variables=False
@@ -82,7 +88,8 @@ class MicroBatch:
         self.keys.enter(scope, counter)
         if self.half is not None:
             self.half.draws.enter(counter)
-        return scope
+        with in_turn(Turn(replica, self.replicas, self.instance)), scope:
+            yield scope
 
     def after(self, carry: Carry, replica: Any, scope: Any) -> Carry:
         """Return the state after what happened in the scope."""
@@ -146,7 +153,8 @@ class MicroBatch:
         if self.half is not None:
             self.half.draws.enter_update(stored(self.model.optimizer.iterations))
         optimizer, pairs = self.model.optimizer, zip(gradients, weights, strict=True)
-        with self.observed.applying():
+        for_all = in_turn(Turn(None, self.replicas, self.instance))
+        with self.observed.applying(), for_all:
             optimizer.apply_gradients(pairs, **arguments_for(optimizer, captured))
 
     def test(self, carry: Carry, data: Any, replica: Any, counter: Any) -> Carry:

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.replicas.placement import current_placement
+from ipu_runtime.engine.replicas.turns import current_turn
 from ipu_runtime.frameworks.tensorflow_graphs import set_attribute
 
 COLLECTIVE = "_ipu_collective"
@@ -97,6 +98,15 @@ def mark(tensor: Any, kind: str, group: int | None = None) -> Any:
     """Return the tensor, marked for the copier."""
     if tf.executing_eagerly():
         return tensor
+    turn = current_turn()
+    if turn is not None and turn.replica is not None:
+        if kind == "index":
+            return tf.cast(turn.index, tf.int32)
+        raise NotImplementedError(
+            f"A {kind} over replicas inside of a Keras model (its layers, loss or "
+            "metrics) is not emulated: its replicas run one after the other. Do it in "
+            "a function of your own that `strategy.run` runs, or train on one replica."
+        )
     marked = tf.identity(tensor, name=f"replica_{kind}")
     mark_operation(marked.op, kind, group)
     return marked

@@ -6,6 +6,7 @@ import importlib
 
 import keras
 import pytest
+import tensorflow as tf
 
 import ipu_runtime
 
@@ -33,6 +34,13 @@ def test_a_gone_module_has_the_class_of_today(module: str, name: str) -> None:
     found = getattr(importlib.import_module(module), name)
     homes = (keras, keras.layers, keras.optimizers, keras.optimizers.schedules)
     assert any(found is getattr(home, name, None) for home in homes)
+
+
+def test_the_strategy_of_today_is_found_where_it_was() -> None:
+    context = importlib.import_module(
+        "tensorflow.python.distribute.distribution_strategy_context"
+    )
+    assert context.get_strategy() is tf.distribute.get_strategy()
 
 
 def test_a_model_of_inputs_and_outputs_is_functional() -> None:

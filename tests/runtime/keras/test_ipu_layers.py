@@ -121,6 +121,19 @@ def test_group_normalisation_by_hand(strided: bool) -> None:
             )
 
 
+def test_layer_normalisation_hands_training_on_to_its_base() -> None:
+    class Flattened(layers.LayerNormalization):
+        def call(self, inputs: Any, training: Any = None) -> Any:
+            rows = tf.reshape(inputs, (-1, inputs.shape[-1]))
+            rows = super(layers.LayerNormalization, self).call(rows, training)
+            return tf.reshape(rows, inputs.shape)
+
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+    centred = x - x.mean(-1, keepdims=True)
+    expected = centred / np.sqrt(x.var(-1, keepdims=True) + 1e-3)
+    np.testing.assert_allclose(Flattened()(x), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_instance_normalisation_is_per_channel() -> None:
     x = RNG.normal(size=(2, 4, 4, 3)).astype(np.float32)
     result = np.array(layers.InstanceNorm()(x))

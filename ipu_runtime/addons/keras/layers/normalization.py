@@ -61,8 +61,9 @@ class GroupNormalization(keras.layers.Layer):
             )
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
-        """Normalise."""
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """Normalise, in training as later."""
+        del training
         axis = self.channels_axis % len(inputs.shape)
         channels = inputs.shape[axis]
         x = normalised(
@@ -134,7 +135,16 @@ class InstanceNormalization(GroupNormalization):
         return channels
 
 
-class LayerNormalization(keras.layers.LayerNormalization):
+class _Normalization(keras.layers.LayerNormalization):
+    """What subclasses of scripts call with `training`, as group normalisation."""
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """Normalise, in training as later."""
+        del training
+        return super().call(inputs)
+
+
+class LayerNormalization(_Normalization):
     """Keras' layer normalisation; shapes must be fully known, as for all programs."""
 
     def __init__(
