@@ -96,6 +96,10 @@ class Epoch:
             left = min(last - batch, self._keeping.most(batch))
             watched = bool(self._observer or thread or self._callbacks.shown)
             size = work.program.pieces.next(left, piece_s(watched))
+            # Curves are differences of sums over steps: report whole ones.
+            beyond = (batch + size) % replicas
+            if beyond < size:
+                size -= beyond
             try:
                 results = self._piece(source, batch, size)
             except StoppedError:
@@ -113,7 +117,8 @@ class Epoch:
             if thread is not None:
                 thread.put(batch, results)
             batch += size
-            self._show(batch // replicas, done=batch == last)
+            if batch % replicas == 0:
+                self._show(batch // replicas, done=batch == last)
             if batch < last:
                 self._keeping.keep(batch)
         return True

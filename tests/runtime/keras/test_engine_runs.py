@@ -13,6 +13,7 @@ import tensorflow as tf
 from ipu_runtime.config import IPUConfig
 from ipu_runtime.engine.programs import executor_choice
 from ipu_runtime.engine.programs.program_set import PieceSize
+from ipu_runtime.engine.session import epoch
 from ipu_runtime.engine.session.observer import Progress, observed_by, piece_s
 from ipu_runtime.ipu_strategy import IPUStrategy
 
@@ -372,6 +373,19 @@ def test_pieces_grow_step_by_step_and_are_longer_when_nobody_watches() -> None:
     pieces.record(16, seconds=0.16)
     assert [pieces.next(1000, wanted) for wanted in (watched, unwatched)] == [10, 100]
     assert pieces.next(3, unwatched) == 3
+
+
+@pytest.mark.parametrize(("batches", "told"), [(1, [1, 2, 3, 4]), (3, [2, 3, 4])])
+def test_replicas_report_whole_steps(
+    batches: int, told: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epoch, "_SHOWN_EVERY_S", 0.0)
+    monkeypatch.setattr(PieceSize, "next", lambda _, left, wanted: min(batches, left))
+    watcher = Watcher(stop_after=1000)
+    with observed_by(watcher):
+        fitted(made(ipus=2, steps_per_execution=4))
+    # The first piece compiles, so that it has no time and is not told.
+    assert [progress.step for progress in watcher.seen] == told
 
 
 def test_observers_see_both_clocks() -> None:
