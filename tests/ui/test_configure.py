@@ -165,6 +165,16 @@ async def test_only_changed_fields_and_filter(make_app: MakeApp) -> None:
         assert form.has_focus
 
 
+async def test_a_field_that_was_filtered_for_is_under_the_cursor(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("2", "slash", *"epochs", "enter", "enter", "5", "enter")
+        await pilot.pause()
+        assert app.experiment.draft.text("train.epochs") == "5"
+
+
 async def test_changes_of_one_preset_survive_a_look_at_another(
     make_app: MakeApp,
 ) -> None:

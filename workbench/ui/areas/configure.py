@@ -259,6 +259,8 @@ class ConfigureArea(Area):
         form = self.query_one(FieldForm)
         form.words = event.value
         form.show_draft(self.draft)
+        if form.words:
+            form.leave_heading()
 
     @on(FilterLine.Closed)
     def _leave_filter(self, event: FilterLine.Closed) -> None:

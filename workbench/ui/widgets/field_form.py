@@ -94,6 +94,12 @@ class FieldForm(RowList):
         self.words, self.only_changed = "", False
         self._folded.discard(_group_of(path))
 
+    def leave_heading(self) -> None:
+        """Put the cursor on a field, the first one if it is on a heading."""
+        fields = [key for key in self.keys if not key.startswith(_GROUP)]
+        if fields and self.cursor_key not in fields:
+            self.cursor_key = fields[0]
+
     def fold(self, folded: bool) -> None:
         """Hide or show the fields of the group under the cursor."""
         group = self.cursor_key.removeprefix(_GROUP)
