@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
+from pathlib import Path
 
 import pytest
 
@@ -196,6 +197,42 @@ def test_shipped_stages_can_be_beaten_by_a_tenth() -> None:
     assert outcome.best[0].choice.global_batch == kept
     best = outcome.best[0].plan.samples_per_second
     assert best > 1.1 * now.samples_per_second
+
+
+_DENSE = """
+experiment = { name = "dense", title = "Four dense layers" }
+data.dataset = "synthetic"
+data.batch_size = 16
+data.train_samples = 4096
+data.labels = "sparse"
+train = { optimizer = "adam", loss = "sparse_categorical_crossentropy" }
+execution = { api = "ipu_strategy", system = "M2000", gradient_accumulation = 8 }
+ipu = { auto_select_ipus = 2 }
+pipeline = { stages = [0, 0, 1, 1] }
+
+[model]
+dtype = "float16"
+layers = [
+  { name = "in", kind = "Input", shape = [256] },
+  { name = "a", kind = "Dense", units = 1024, activation = "relu" },
+  { name = "b", kind = "Dense", units = 512, activation = "relu" },
+  { name = "c", kind = "Dense", units = 1024, activation = "relu" },
+  { name = "d", kind = "Dense", units = 10, activation = "softmax" },
+]
+"""
+
+
+def test_settings_that_no_cut_seems_to_fit_are_bounded_by_what_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hardware, experiment = tmp_path / "small.toml", tmp_path / "dense.toml"
+    hardware.write_text("[ipus.gc200]\ntile_bytes = 22000\n")
+    experiment.write_text(_DENSE)
+    monkeypatch.setenv("IPU_WORKBENCH_HARDWARE", str(hardware))
+    fixed = _UNSEARCHED | {"data.batch_size"}
+    space = SearchSpace(_spec(str(experiment)), 4, 0, fixed)
+    search = Search(space, Aim(Goal.TIME_TO_SAMPLES, 60_000)).run()
+    assert 0 < search.gap < 0.01
 
 
 def test_rows_are_not_beaten_by_each_other() -> None:
