@@ -184,6 +184,16 @@ def test_an_error_of_the_script_stays_its_own(
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
+def test_the_plan_of_an_evaluation_is_not_called_one_of_training(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = SCRIPT.replace("model.fit", "# model.fit")
+    Path(script).write_text(text, encoding="utf-8")
+    assert _run("exec", script, "whole") == 0
+    assert _run("runs", "show", "latest") == 0
+    assert "Plan of the first program\n" in capsys.readouterr().out
+
+
 def test_stages_are_balanced_on_the_script_itself(
     script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from workbench.core.planning.plan_text import plan_lines
 from workbench.core.planning.text_table import TextStyle
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.script_calls import calls_of, recorded_plan
+from workbench.core.runs.series import TRAINING
 from workbench.headless.output import print_line, print_table
 from workbench.headless.runs_text import print_curves
 
@@ -55,9 +56,9 @@ def print_script(run: StoredRun) -> None:
     if plan is not None and plan.memory:
         print_line()
         utf = (sys.stdout.encoding or "").lower().startswith("utf")
-        for line in plan_lines(
-            plan, "Plan of the first program that trains", TextStyle(ascii_only=not utf)
-        ):
+        trains = any(call.began.kind in TRAINING for call in calls)
+        title = f"Plan of the first program{' that trains' if trains else ''}"
+        for line in plan_lines(plan, title, TextStyle(ascii_only=not utf)):
             print_line(line)
     print_curves(run.series())
 
