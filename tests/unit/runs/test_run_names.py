@@ -24,8 +24,9 @@ def test_names_are_the_values_that_differ() -> None:
     ]
     names = compare_runs(runs).names
     assert len(set(names.names)) == 4
-    assert names.names[0] == "learning_rate 0.02, Grouped"
-    assert names.values[2] == "0.05, Interleaved"
+    assert names.names[0] == "Grouped, learning_rate 0.02"
+    assert names.names[3].startswith("mnist-dense")  # It has no schedule to be named.
+    assert names.values[2] == "Interleaved, 0.05"
 
 
 def test_runs_with_the_same_settings_are_told_apart_by_time() -> None:
