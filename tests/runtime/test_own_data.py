@@ -187,7 +187,7 @@ def test_a_broken_image_is_told_before_training(tmp_path: Path) -> None:
     _write_images(tmp_path / "pets", {"cat": 4, "dog": 4})
     (tmp_path / "pets" / "cat" / "00.png").write_text("no image")
     spec = _spec(_preset(tmp_path, "pets", [6, 5, 3]), "train.evaluate=false")
-    with pytest.raises(DatasetError, match="pets cannot be read: "):
+    with pytest.raises(DatasetError, match=r"read: cat/00\.png is no image$"):
         load_prepared(spec)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from workbench.core.data.dataset_facts import (
     DatasetFacts,
     part_counts,
 )
+from workbench.core.error_line import telling_line
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 """Those that Keras reads."""
@@ -90,7 +92,9 @@ def load_images(
     try:
         parts = [_decoded(part, shape) for part in image_parts(folder)]
     except Exception as error:  # TensorFlow has its own kinds for broken images.
-        raise _unreadable(folder, str(error).partition("\n")[0]) from error
+        broken = next(_broken_images(folder), None)
+        reason = f"{broken} is no image" if broken else telling_line(error)
+        raise _unreadable(folder, reason) from error
     if sum(len(y) for _, y in parts) != facts.train_samples + facts.test_samples:
         raise DatasetError(str(folder), f"{folder} has changed since it was planned")
     # Late, because plans do without NumPy.
@@ -99,6 +103,19 @@ def load_images(
     if len(parts) == 1:
         parts = list(shared_out(parts[0], facts.test_samples))
     return as_arrays(*parts)
+
+
+def _broken_images(folder: Path) -> Iterator[str]:
+    """Yield the files that TensorFlow, which does not name them, takes for none."""
+    import tensorflow as tf
+
+    for place, _, files in os.walk(folder):
+        for path in (os.path.join(place, file) for file in sorted(files)):
+            if path.lower().endswith(_ENDINGS):
+                try:
+                    tf.io.decode_image(tf.io.read_file(path), expand_animations=False)
+                except tf.errors.OpError:
+                    yield os.path.relpath(path, folder)
 
 
 def _decoded(folder: Path, shape: tuple[int, ...]) -> tuple[Any, Any]:
