@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,11 @@ def test_a_file_without_a_plan_is_no_other_plan(
     written.write_text('{"event": "plan", "memory": []}')
     assert _plan("mnist-ipu", "--compare", str(written)) == 2
     assert "holds no plan with figures" in capsys.readouterr().err
+
+
+def test_a_pipe_to_compare_with_is_refused_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    assert _plan("mnist-ipu", "--compare", str(tmp_path / "pipe.json")) == 2
+    assert "is not a regular file" in capsys.readouterr().err

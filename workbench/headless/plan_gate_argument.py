@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ from workbench.core.planning.plan_gate import (
     compared_lines,
     parse_condition,
 )
-from workbench.core.runs.record_files import UnknownRecord
-from workbench.core.runs.run_store import open_run
+from workbench.core.runs.record_files import UnknownRecord, read_json
+from workbench.core.runs.run_store import MOST_PLAN_BYTES, open_run
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.experiment_argument import read_experiment
 from workbench.headless.output import print_line
@@ -98,9 +97,5 @@ def _plan_of_run(name: str) -> PlanFigures | None:
 
 def _written_plan(path: Path) -> dict[str, Any] | None:
     """Return what `plan --json` printed; None for other files, such as models."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    is_plan = isinstance(content, dict) and content.get("event") == "plan"
-    return content if is_plan else None
+    content = read_json(path, MOST_PLAN_BYTES)
+    return content if content and content.get("event") == "plan" else None

@@ -33,7 +33,7 @@ from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.series import RunSeries, series_of
 
 LATEST = "latest"
-_MOST_PLAN_BYTES = 64 * 2**20
+MOST_PLAN_BYTES = 64 * 2**20
 """A plan says much of every layer, and a model may have 20,000."""
 
 
@@ -76,7 +76,7 @@ class StoredRun:
     @property
     def plan(self) -> Mapping[str, Any]:
         """The plan that was made for the run; empty if there is none."""
-        return read_json(self.directory / "plan.json", _MOST_PLAN_BYTES) or {}
+        return read_json(self.directory / "plan.json", MOST_PLAN_BYTES) or {}
 
     def events(self) -> list[Event]:
         """Return what happened, without what a resumed run did a second time."""

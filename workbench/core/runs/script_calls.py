@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -10,7 +9,8 @@ from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.request_json import request_from_json
 from workbench.core.runs.events import CallBegan, CallEnded
-from workbench.core.runs.run_store import StoredRun
+from workbench.core.runs.record_files import RecordError, load_json
+from workbench.core.runs.run_store import MOST_PLAN_BYTES, StoredRun
 from workbench.core.runs.series import RunSeries
 
 _FILE = re.compile(r"plans/\d{1,6}\.json")
@@ -65,9 +65,9 @@ def recorded_request(run: StoredRun, file: str = MAIN_PLAN) -> PlanRequest | Non
     if file != MAIN_PLAN and not _FILE.fullmatch(file):
         return None
     try:
-        content = json.loads((run.directory / file).read_bytes())
+        content = load_json(run.directory / file, MOST_PLAN_BYTES)
         return request_from_json(content["request"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (RecordError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
