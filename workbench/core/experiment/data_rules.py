@@ -1,0 +1,173 @@
+"""What an experiment's data have to be like for its model and its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ipu_runtime.plan.problem import Problem
+from workbench.core.data.dataset_facts import (
+    DatasetError,
+    DatasetFacts,
+    data_facts,
+    fills,
+    labels_beyond,
+)
+from workbench.core.data.image_folder import COLOR_MODES
+from workbench.core.data.model_tensors import tensor_problems
+from workbench.core.data.sample_counts import count
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.resolved_model import resolved
+
+_LABELS_OF_LOSS = {
+    "categorical_crossentropy": "categorical",
+    "sparse_categorical_crossentropy": "sparse",
+}
+
+
+def check_labels(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Labels and the loss have to be of one form."""
+    wanted = _LABELS_OF_LOSS.get(spec.train.loss)
+    if wanted and wanted != spec.data.labels:
+        by_labels = {labels: loss for loss, labels in _LABELS_OF_LOSS.items()}
+        yield Problem(
+            "train.loss",
+            f"{spec.train.loss} needs {wanted} labels, but data.labels is "
+            f"{spec.data.labels}",
+            f"use {by_labels[spec.data.labels]}, or data.labels = {wanted}",
+            suggestion=by_labels[spec.data.labels],
+        )
+
+
+def check_samples(spec: ExperimentSpec) -> Iterator[Problem]:
+    """There are as many samples as are asked for, and they fill batches."""
+    try:
+        facts = data_facts(spec.data)
+    except DatasetError as error:
+        yield Problem("data.dataset", error.problem, error.hint)
+        return
+    for name, asked, available in (
+        ("train_samples", spec.data.train_samples, facts.train_samples),
+        ("test_samples", spec.data.test_samples, facts.test_samples),
+    ):
+        if asked > available and spec.data.dataset != "synthetic":
+            yield Problem(
+                f"data.{name}",
+                f"{asked} are more than the {available} of {spec.data.dataset}",
+                f"use {available} or less, or 0 for all",
+                suggestion=0,
+            )
+    counts = count(spec)
+    steps = spec.train.steps_per_epoch
+    whole = counts.train.available // spec.data.batch_size
+    if spec.data.preparation == "repeat" and not steps:
+        yield Problem(
+            "train.steps_per_epoch",
+            "is missing: repeated data have no end",
+            f"say how many batches an epoch has, for example {max(whole, 1)}",
+            suggestion=max(whole, 1),
+        )
+    elif spec.data.preparation != "repeat" and steps > whole:
+        yield Problem(
+            "train.steps_per_epoch",
+            f"{steps} batches are more than the {whole} of the data",
+            f"use {whole}, or data.preparation = repeat",
+            suggestion=whole,
+        )
+    for part, counted in (("train", counts.train), ("test", counts.test)):
+        needed = part == "train" or spec.train.evaluate
+        if needed and not counted.batches:
+            yield Problem(
+                f"data.{part}_samples",
+                f"{counted.available} samples make no batch of "
+                f"{spec.data.batch_size} for every replica and micro-batch",
+                "use more samples or a smaller data.batch_size",
+            )
+
+
+def check_shapes(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Samples and labels suit the ends of the model."""
+    model, _ = resolved(spec.model)
+    try:
+        facts = data_facts(spec.data)
+    except DatasetError:
+        return
+    if model is None:
+        return
+    if facts.inputs and spec.model.read is not None:
+        yield from tensor_problems(spec, facts)
+        return
+    if len(model.input_layers) != 1 or len(model.outputs) != 1:
+        if spec.data.dataset != "synthetic":
+            yield Problem(
+                "model.layers",
+                f"has {len(model.input_layers)} inputs and {len(model.outputs)} "
+                "outputs, but the data have one sample and one label each",
+                "use one input and one output, or for a model.source synthetic data or "
+                "a function",
+            )
+        return
+    if facts.inputs:
+        yield from tensor_problems(spec, facts)
+        return
+    wanted = model.input_layers[0].output_shape
+    if facts.sample_shape and not fills(facts.sample_shape, wanted):
+        yield Problem(
+            "model.layers[0].shape",
+            f"{_by_x(wanted)} does not suit the data, whose samples are "
+            f"{_by_x(facts.sample_shape)}",
+            f"use shape = {list(facts.sample_shape)}",
+            suggestion=list(facts.sample_shape),
+        )
+    if facts.images and (len(wanted) != 3 or wanted[-1] not in COLOR_MODES):
+        yield Problem(
+            "data.dataset",
+            f"holds images, but the model takes {_by_x(wanted)}",
+            "images need an input of height, width and 1, 3 or 4 channels",
+        )
+    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
+    width = output.output_shape[-1] if output.output_shape else 1
+    yield from _numbers(spec, facts, output.output_shape)
+    lowest, highest = facts.labels or (0, 0)
+    if facts.classes is None and (lowest < 0 or highest >= width):
+        text, hint = labels_beyond(lowest, highest, output.name, width)
+        yield Problem("data.dataset", text, hint)
+    if facts.classes is None or spec.train.loss == "mse":
+        return
+    exact = spec.data.labels == "categorical"
+    if width < facts.classes or (exact and width != facts.classes):
+        yield Problem(
+            "model.layers",
+            f"the last layer {output.name} has {width} outputs, but the data have "
+            f"{facts.classes} classes",
+            f"give it {facts.classes}",
+        )
+
+
+def _numbers(
+    spec: ExperimentSpec, facts: DatasetFacts, shape: tuple[int, ...]
+) -> Iterator[Problem]:
+    if facts.class_shape not in (None, shape[:-1], (*shape[:-1], 1)):
+        yield Problem(
+            "data.dataset",
+            f"its labels are {_by_x(facts.class_shape or ()) or 1} whole numbers per "
+            f"sample, but an output of {_by_x(shape)} takes {prod(shape[:-1])} classes",
+            "use class numbers, or for one-hot labels a float type",
+        )
+    if facts.label_shape is None:
+        return
+    fitting = "categorical_crossentropy" if facts.label_shape == shape else "mse"
+    if spec.train.loss not in ("mse", fitting):
+        text = f"{spec.train.loss} needs classes, but the labels are real numbers"
+        yield Problem("train.loss", text, f"use {fitting}", suggestion=fitting)
+    elif prod(facts.label_shape) != prod(shape):
+        yield Problem(
+            "data.dataset",
+            f"its labels are {_by_x(facts.label_shape) or 'single numbers'}, but the "
+            f"model's output is {_by_x(shape)}",
+            "both need the same values",
+        )
+
+
+def _by_x(shape: tuple[int, ...]) -> str:
+    return "x".join(str(extent) for extent in shape)
