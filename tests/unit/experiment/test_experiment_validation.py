@@ -165,6 +165,23 @@ def test_warnings_leave_a_valid_experiment() -> None:
     assert [problem.severity for problem in problems] == [Severity.WARNING] * 2
 
 
+def test_a_cross_entropy_of_logits_is_warned_about() -> None:
+    tables = _tables()
+    ending = next(
+        layer
+        for layer in tables["model"]["layers"]
+        if layer.get("activation") == "softmax"
+    )
+    assert validate(tables)[1] == ()
+    del ending["activation"]
+    spec, (problem,) = validate(tables)
+    assert spec is not None
+    assert (problem.where, problem.severity) == ("train.loss", Severity.WARNING)
+    assert "has no softmax" in str(problem)
+    tables["train"]["loss"] = "mse"
+    assert validate(tables)[1] == ()
+
+
 @pytest.mark.parametrize(
     "garbage", [{}, {"model": 3}, {"model": {"layers": [3]}}, {"experiment": []}]
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
@@ -37,6 +37,24 @@ def check_labels(spec: ExperimentSpec) -> Iterator[Problem]:
             f"use {by_labels[spec.data.labels]}, or data.labels = {wanted}",
             suggestion=by_labels[spec.data.labels],
         )
+
+
+def check_probabilities(spec: ExperimentSpec) -> Iterator[Problem]:
+    """A cross-entropy of logits would train, and towards nothing that is meant."""
+    model, _ = resolved(spec.model)
+    if spec.train.loss not in _LABELS_OF_LOSS or model is None:
+        return
+    for layer in model.layers:
+        activation = layer.spec.settings.get("activation") or "linear"
+        ends_linear = layer.kind in ("Dense", "Conv2D") and activation == "linear"
+        if layer.name in model.outputs and ends_linear:
+            yield Problem(
+                "train.loss",
+                f"{spec.train.loss} takes probabilities, but {layer.name} has no "
+                "softmax",
+                "end the model with a softmax, or use mse",
+                Severity.WARNING,
+            )
 
 
 def check_samples(spec: ExperimentSpec) -> Iterator[Problem]:

@@ -21,6 +21,7 @@ from workbench.core.experiment.api_rules import (
 )
 from workbench.core.experiment.data_rules import (
     check_labels,
+    check_probabilities,
     check_samples,
     check_shapes,
 )
@@ -145,6 +146,7 @@ def _ipu_config(spec: ExperimentSpec) -> Iterator[Problem]:
 _Rule = Callable[[ExperimentSpec], Iterator[Problem]]
 _RULES: tuple[tuple[_Rule, tuple[str, ...]], ...] = (
     (check_labels, ("data.labels", "train.loss")),
+    (check_probabilities, ("train.loss", "model.layers")),
     (check_cpu_pipeline, ("execution.api", "pipeline.stages")),
     (check_cpu_accumulation, ("execution.api", "execution.gradient_accumulation")),
     (check_instances, ("execution.api", "execution.instances")),
