@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Every start would compile all modules again, and tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test lint unit kill-test bench soak fuzz screenshots docs clean
 
