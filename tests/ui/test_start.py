@@ -43,7 +43,7 @@ async def test_a_long_change_has_one_bullet(make_app: MakeApp) -> None:
     async with app.run_test(size=(120, 40)):
         text = screen_text(app)
     assert "• pipeline.stages=[0," in text
-    assert text.count("• ") == 2  # The preset's own in the list is the other.
+    assert text.count("• ") == 1
 
 
 async def test_printed_figures_of_the_document_are_shown(make_app: MakeApp) -> None:

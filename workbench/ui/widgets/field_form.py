@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import takewhile
 
 from textual.content import Content
 
@@ -82,6 +83,13 @@ class FieldForm(RowList):
         notice = f"hidden, but to mend: {', '.join(hidden)}"
         rows[:0] = [Row(line((r, BAD))) for r in wrapped(notice, width) if hidden]
         self.set_rows(rows)
+        if self.path and draft.problem_at(self.path):
+            self._show_cursor()
+
+    def _lines_of(self, key: str) -> int:
+        """Count what is wrong with a field as its own."""
+        below = self.rows[self.line_of(key) + 1 :]
+        return 1 + len(list(takewhile(lambda row: not row.key, below)))
 
     def _lets_through(self, path: str, changed: set[str]) -> bool:
         if self.only_changed and path not in changed:

@@ -119,9 +119,12 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         line = self.line_of(self.cursor_key)
         if line >= 0 and self.size.height:
             top = 0 if self.keys[:1] == [self.cursor_key] else line
-            self.scroll_to_region(
-                Region(0, top, 1, line - top + 1), animate=False, force=True
-            )
+            height = line - top + self._lines_of(self.cursor_key)
+            self.scroll_to_region(Region(0, top, 1, height), animate=False, force=True)
+
+    def _lines_of(self, key: str) -> int:
+        """Return how many lines belong to a row."""
+        return 1
 
     def on_resize(self) -> None:
         """Lines are as wide as the list."""
