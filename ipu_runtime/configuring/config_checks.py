@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from ipu_runtime.plan.config.config_enums import DeviceConnectionType
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.config.field import Kind
-from ipu_runtime.plan.rules.count_rules import no_power_of_two
 from ipu_runtime.system.instances import current_instance
 from ipu_runtime.system.ipu_options import IpuOptions
 
@@ -164,5 +163,8 @@ def _no_device(count: int) -> Exception:
         f"A system offers 1, 2, 4, ... up to {EMULATED_IPUS}.",
     )
     if 0 < count < EMULATED_IPUS:
+        # It loads numpy, which whoever only checks a configuration does without.
+        from ipu_runtime.plan.rules.count_rules import no_power_of_two
+
         error.add_note(f"ipu_runtime: {no_power_of_two(count, EMULATED_IPUS)}")
     return error

@@ -53,8 +53,11 @@ def _command(*arguments: str) -> str:
     )
 
 
-def test_the_app_loads_no_tensorflow(tmp_path: Path) -> None:
-    assert _loaded("import workbench.ui.app", tmp_path, *HEAVY, *EXTRAS) == set()
+def test_the_app_draws_its_first_frame_without_tensorflow_and_numpy(
+    tmp_path: Path,
+) -> None:
+    names = (*HEAVY, *EXTRAS, "numpy")
+    assert _loaded("import workbench.ui.app", tmp_path, *names) == set()
 
 
 def test_the_plan_loads_neither_tensorflow_nor_textual(tmp_path: Path) -> None:

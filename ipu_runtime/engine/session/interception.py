@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ipu_runtime.plan.plan import PlanRequest
+if TYPE_CHECKING:
+    # Whoever checks a configuration does without numpy.
+    from ipu_runtime.plan.plan import PlanRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,15 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ipu_runtime.plan.plan import Plan
 from ipu_runtime.system.instances import Instance
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.runs.events import Event
+
+if TYPE_CHECKING:
+    # The app draws its first frame before it loads numpy.
+    from ipu_runtime.plan.plan import Plan
 
 
 class InstanceFailure(Exception):

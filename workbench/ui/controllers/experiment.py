@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from workbench.core.editing.draft import Draft, draft_fields, value_in
 from workbench.core.editing.draft_store import changes_of, keep_draft, kept_drafts
 from workbench.core.editing.forking import changes_from, take_over
-from workbench.core.experiment.experiment_loading import load_experiment
 from workbench.core.experiment.overrides import apply_overrides
 from workbench.core.experiment.preset_store import (
     DEFAULT_PRESET,
@@ -33,6 +32,7 @@ from workbench.core.scripts.captured_script import script_check
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import Plan
+    from workbench.core.experiment.experiment_loading import LoadedExperiment
     from workbench.core.experiment.experiment_spec import ExperimentSpec
 
 
@@ -250,7 +250,7 @@ class ExperimentController:
         """Put a model, or an experiment in a file, at the end of the list."""
         self._view.say(f"reading {source}, with TensorFlow if it is new")
         try:
-            loaded = await asyncio.to_thread(load_experiment, source)
+            loaded = await _loaded(source)
         except PresetError as error:
             self._view.say(f"cannot open: {error}", bad=True)
             return False
@@ -281,9 +281,7 @@ class ExperimentController:
         if code and not await self._view.confirm(question, "trust and run it", "no"):
             return
         self._view.say(f"reading {' and '.join(named)}, with TensorFlow if it is new")
-        loaded = await asyncio.to_thread(
-            load_experiment, str(preset.path), trust=bool(code)
-        )
+        loaded = await _loaded(str(preset.path), trust=bool(code))
         if loaded.spec is None:
             reasons = "; ".join(str(problem) for problem in loaded.problems)
             self._view.say(f"cannot read: {reasons}", bad=True)
@@ -319,3 +317,10 @@ class ExperimentController:
         self.presets = [*list_presets(), *self._models]
         self._view.experiment_shown()
         self._view.say(f"saved as {name}, at the end of the list")
+
+
+async def _loaded(source: str, *, trust: bool = False) -> LoadedExperiment:
+    # It loads the planner, which the first frame does without.
+    from workbench.core.experiment.experiment_loading import load_experiment
+
+    return await asyncio.to_thread(load_experiment, source, trust=trust)
