@@ -31,6 +31,7 @@ kind = "Flatten"
 
 [[model.layers]]
 kind = "Dense"
+activation = "softmax"
 units = 10
 """
 
