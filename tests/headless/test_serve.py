@@ -202,6 +202,7 @@ async def test_apps_end_with_the_server(served: Served, number: int) -> None:
         app = await _connected(served, session)
         served.process.send_signal(number)
         assert await _gone(app)
+        served.process.wait(10)
 
 
 _FOREIGN = """<script>

@@ -43,6 +43,7 @@ class GuardedServer(Server):
         super().__init__(command, host, port, title, url, templates_path=_PAGE)
         self._token = secrets.token_urlsafe(24)
         self._host = url.removeprefix("http://")
+        self._connections: set[asyncio.Task[Any]] = set()
 
     @property
     def address(self) -> str:
@@ -64,6 +65,13 @@ class GuardedServer(Server):
 
     async def on_startup(self, app: web.Application) -> None:
         """Say nothing more than the command does."""
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """End the apps now: aiohttp would first wait a minute for their pages."""
+        for connection in self._connections:
+            connection.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
 
     async def _make_app(self) -> web.Application:
         guarded = web.Application(middlewares=[self._guard])
@@ -107,8 +115,14 @@ class GuardedServer(Server):
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Give a page an app of its own, which ends with the connection."""
-        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=_LONGEST_MESSAGE)
+        websocket = web.WebSocketResponse(
+            timeout=1.0, heartbeat=15, max_msg_size=_LONGEST_MESSAGE
+        )
         await websocket.prepare(request)
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
         app = GuardedApp(
             self.command,
             write_bytes=websocket.send_bytes,
