@@ -77,14 +77,11 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 async def _status(url: str, **headers: str) -> int:
-    async with aiohttp.ClientSession() as session:
-        for _ in range(100):
-            try:
-                async with session.get(url, headers=headers) as response:
-                    return response.status
-            except aiohttp.ClientConnectorError:
-                await asyncio.sleep(0.05)  # It is not listening yet.
-    raise AssertionError("the server never listened")
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, headers=headers) as response,
+    ):
+        return response.status
 
 
 async def test_only_the_own_page_is_answered(served: Served) -> None:
@@ -106,7 +103,6 @@ async def test_only_the_own_page_is_answered(served: Served) -> None:
 async def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed(
     served: Served,
 ) -> None:
-    await _status(served.address)
     async with (
         aiohttp.ClientSession() as session,
         session.get(served.address) as response,
@@ -138,7 +134,6 @@ async def test_the_page_loads_nothing_from_elsewhere_and_is_not_framed(
 async def test_a_malformed_message_closes_the_connection(
     served: Served, message: str | bytes
 ) -> None:
-    await _status(served.address)
     async with aiohttp.ClientSession() as session:
         page = await session.ws_connect(served.socket, origin=served.origin)
         send = page.send_str if isinstance(message, str) else page.send_bytes
@@ -152,7 +147,6 @@ async def test_a_malformed_message_closes_the_connection(
 
 
 async def test_a_malformed_request_is_one_line_too(served: Served) -> None:
-    await _status(served.address)
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", int(served.origin.rsplit(":", 1)[1])
     )
@@ -165,7 +159,6 @@ async def test_a_malformed_request_is_one_line_too(served: Served) -> None:
 
 async def _connected(served: Served, session: aiohttp.ClientSession) -> int:
     """Open a page; return the process of its app once it has drawn."""
-    await _status(served.address)
     huge = served.socket.replace("height=24", "height=999999999")
     page = await session.ws_connect(huge, origin=served.origin)
     await page.send_str('["resize", {"width": 999999999, "height": 999999999}]')
@@ -205,6 +198,19 @@ async def test_apps_end_with_the_server(served: Served, number: int) -> None:
         served.process.wait(10)
 
 
+def test_a_port_in_use_is_one_line_without_an_address(served: Served) -> None:
+    port = served.origin.rsplit(":", 1)[1]
+    second = subprocess.run(
+        [sys.executable, "-m", "workbench", "serve", "--port", port],
+        capture_output=True,
+        text=True,
+    )
+    assert second.returncode == 1
+    (line,) = second.stderr.splitlines()
+    assert port in line
+    assert "address already in use" in line
+
+
 _FOREIGN = """<script>
 const told = (what) => fetch("/told/" + what).then(() => location = "{address}");
 const socket = new WebSocket("{socket}");
@@ -217,7 +223,6 @@ socket.onerror = () => told("refused");
 async def test_in_a_browser_the_own_page_connects_and_that_of_another_does_not(
     served: Served, tmp_path: Path
 ) -> None:
-    await _status(served.address)
     told: asyncio.Queue[str] = asyncio.Queue()
 
     async def foreign(request: web.Request) -> web.Response:

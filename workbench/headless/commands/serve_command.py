@@ -46,7 +46,5 @@ def _serve(args: argparse.Namespace) -> int:
 
     # The app takes the place of the shell, so that it knows whose child it is.
     command = "exec " + shlex.join([sys.executable, "-m", "workbench.ui"])
-    server = GuardedServer(command, _HOST, args.port, "ipu-workbench")
-    say(f"open {server.address} in a browser; ctrl+c ends it")
-    server.serve()
+    GuardedServer(command, _HOST, args.port, "ipu-workbench").serve()
     return ExitCode.DONE

@@ -19,6 +19,7 @@ from aiohttp import WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 from textual_serve.server import Server
 
+from workbench.headless.diagnostics import say
 from workbench.headless.serving.guarded_app import GuardedApp
 
 log = logging.getLogger("textual-serve")
@@ -51,11 +52,19 @@ class GuardedServer(Server):
         return f"{self.public_url}/{self._token}/"
 
     def serve(self, debug: bool = False) -> None:
-        """Serve until interrupted, terminated or hung up."""
+        """Say the address once it answers; serve until told to end."""
+        self.initialize_logging()
         loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(loop)
-        loop.add_signal_handler(signal.SIGHUP, self.request_exit)
-        super().serve(debug)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.request_exit)
+        web.run_app(
+            self._make_app(),
+            host=self.host,
+            port=self.port,
+            loop=loop,
+            handle_signals=False,
+            print=lambda _: say(f"open {self.address} in a browser; ctrl+c ends it"),
+        )
 
     def initialize_logging(self) -> None:
         """Say what goes wrong, not what is asked for."""
