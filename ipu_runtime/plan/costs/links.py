@@ -32,7 +32,7 @@ def count_collectives(tensor_bytes: Sequence[int], buffer_bytes: int) -> int:
 def all_reduce_us(
     total_bytes: int,
     replicas: int,
-    collectives: int,
+    collectives: float,
     constants: Mapping[str, float],
     ipus_per_replica: int = 1,
 ) -> float:
@@ -48,7 +48,7 @@ def all_reduce_us(
 def all_gather_us(
     total_bytes: int,
     replicas: int,
-    collectives: int,
+    collectives: float,
     constants: Mapping[str, float],
     ipus_per_replica: int = 1,
 ) -> float:
@@ -64,7 +64,7 @@ def all_gather_us(
 def _collective_us(
     total_bytes: int,
     replicas: int,
-    collectives: int,
+    collectives: float,
     constants: Mapping[str, float],
     ipus_per_replica: int,
     *,

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
-from ipu_runtime.plan.costs.host_io import feed_us
-from ipu_runtime.plan.costs.links import all_reduce_us, physical_order, transfer_us
-from ipu_runtime.plan.hardware import System, load_table
-from ipu_runtime.plan.model.tensors import streamed_bytes
+from ipu_runtime.plan.costs.links import physical_order, transfer_us
+from ipu_runtime.plan.costs.matrix_unit import PASS_SUPERSTEPS
+from ipu_runtime.plan.costs.op_costs import OpCost
+from ipu_runtime.plan.hardware import load_table
+from ipu_runtime.plan.memory.code_size import MATRIX_CODES
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.planner import compile_share, make_plan
-from ipu_runtime.plan.schedule.building import fifo_depths
+from ipu_runtime.plan.planner import compile_share
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
+from workbench.core.optimizing.around_layers import AroundLayers
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.least_cut import LeastCut, Table, find_least_cut
 from workbench.core.optimizing.least_memory import Floats, LeastMemory
 from workbench.core.optimizing.rhythm import Rhythm, find_rhythm
+from workbench.core.optimizing.stage_memory import stage_memory
+
+_ROUNDED_DOWN = 1 - 1e-12
+"""Sums differ in their last digits, and a bound must not be above what it bounds."""
+
+_STRICTER = 0.995
+"""Reductions gain a few cycles in thousands from fewer tiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,10 +39,11 @@ class LayerCosts:
     again: Floats
     """The same without it: what is recomputed."""
     backward: Floats
+    alone_again_us: float
+    """What one IPU recomputes: all but what follows its last checkpoint."""
     slowest_us: float
     """Both passes of the slowest layer."""
-    update_us: float
-    """Weight update on one IPU."""
+    around: AroundLayers
     compile_s: float
     """Of the program of one IPU: stages share no more than all layers do there."""
     pair_copy_us: Floats
@@ -42,12 +51,6 @@ class LayerCosts:
     row_copy_us: Floats
     """The same between other neighbours."""
     selection_order: str
-    slots: float
-    """Values that the optimizer keeps for every weight."""
-    streamed_bytes: int
-    """What the host sends."""
-    hosts: int
-    system: System
     memory: LeastMemory
     room: float
     """Bytes of an IPU, were all its tiles as full as the fullest."""
@@ -58,61 +61,73 @@ class LayerCosts:
     """Those found so far: most choices differ in what cuts do not depend on."""
 
     @classmethod
-    def of(cls, plan: Plan, *, accumulates: bool) -> LayerCosts | None:
-        """Read them from the plan of a model on one IPU; None if it has none."""
+    def of(
+        cls, plan: Plan, *, filled: bool, any_device: bool = False
+    ) -> LayerCosts | None:
+        """Read them from the plan of a model on one IPU; None if it has none.
+
+        Args:
+            plan: It recomputes, if its training may.
+            filled: Whether the last update of an epoch is filled up.
+            any_device: Count only what every device has that has no more tiles and no
+                more of their memory for products. Those with I/O tiles hide the host.
+        """
         request, constants = plan.request, plan.constants
         table = load_table(request.hardware_file)
         system = table.system(request.system)
-        if accumulates:
-            more = replace(request, gradient_accumulation=2)
-            plan = make_plan(more, with_remedies=False)
         if not plan.layers or system is None:
             return None
         (item,), layers = plan.memory, plan.layers
-        again, backward = (
-            _sums(layer.forward_us for layer in layers),
-            _sums(layer.backward_us for layer in layers),
-        )
-        forward = again + max(0.0, plan.stages[0].forward_us - float(again[-1]))
-        forward[0] = 0.0
-        memory = LeastMemory.of(plan, table)
+        again_us = np.array([layer.forward_us for layer in layers])
+        backward_us = np.array([layer.backward_us for layer in layers])
+        fewer = 0
+        if any_device:
+            superstep_us = constants["sigma"] * 1e6 / system.ipu.clock_hz
+            ahead = np.array([_spared(layer.forward_ops) for layer in layers])
+            back = np.array([_spared(layer.backward_ops) for layer in layers])
+            again_us = _STRICTER * (again_us - superstep_us * ahead)
+            backward_us = _STRICTER * (backward_us - superstep_us * back)
+            fewer = int(ahead.sum() + back.sum())
+        again, backward = _sums(again_us), _sums(backward_us)
+        forward = again.copy()
+        if not any_device:
+            forward[1:] += max(0.0, plan.stages[0].forward_us - float(again[-1]))
+        memory = LeastMemory.of(plan, table, any_device=any_device)
         return cls(
             forward=forward,
             again=again,
             backward=backward,
+            alone_again_us=plan.stages[0].recompute_us,
             slowest_us=float(np.diff(forward + backward).max()),
-            update_us=plan.update_us,
-            compile_s=plan.compile_s,
+            around=AroundLayers.of(
+                plan, system, np.diff(memory.trained), filled=filled
+            ),
+            compile_s=plan.compile_s - fewer * constants["compile_s_per_superstep"],
             pair_copy_us=_copies_us(memory, 1, constants),
             row_copy_us=_copies_us(memory, 2, constants),
             selection_order=str(request.config.get("selection_order", "AUTO")),
-            slots=item.by_category["optimizer"] / max(float(memory.trained[-1]), 1.0),
-            streamed_bytes=streamed_bytes(
-                request.model, request.batch_size, request.label_values
-            ),
-            hosts=request.hosts,
-            system=system,
             memory=memory,
             # A plan counts whole bytes of a tile.
             room=float(item.capacity_bytes + item.tiles),
-            io_tiles=item.io_tiles > 0,
+            io_tiles=any_device or item.io_tiles > 0,
             training=request.training,
             constants=constants,
         )
 
     def least_us(self, choice: Choice) -> float:
         """Return the least time of a weight update with all its micro-batches."""
-        device_us = self._run_us(choice) + self._update_us(choice)
-        ipus = choice.replicas * choice.ipus_per_replica
-        host_us = choice.accumulation * feed_us(
-            self.streamed_bytes,
-            ipus,
-            choice.replicas,
-            self.hosts,
-            self.system,
-            self.constants,
-        )
-        return max(device_us, host_us)
+        return self._with_rest(self._run_us(choice), choice)
+
+    def _with_rest(self, run_us: float, choice: Choice) -> float:
+        """Add to the time of a run what an update has besides."""
+        device_us = run_us + self.around.least_update_us(choice)
+        return float(self.with_host(np.array(device_us), choice))
+
+    def with_host(self, device_us: Floats, choice: Choice) -> Floats:
+        """Return the time of an update that waits for the host where it has to."""
+        around = self.around
+        launched_us = device_us + around.least_launch_us(choice)
+        return np.maximum(launched_us, around.feed_us(choice)) * _ROUNDED_DOWN
 
     def least_compile_s(self, choice: Choice) -> float:
         """Return the least time to compile the program of a replica."""
@@ -127,7 +142,7 @@ class LayerCosts:
         cut = self.least_cut(choice)
         if cut is None:
             return None
-        slowest_us = cut.slowest_us
+        slowest_us = cut.most
         least = self.least_us(choice)
         if not _overlaps(choice):
             return least
@@ -139,7 +154,18 @@ class LayerCosts:
             + rhythm.backward * float(self.backward[-1])
             + (rhythm.steps - rhythm.full) * self._copy_us(choice),
         )
-        return max(run_us + self._update_us(choice), least)
+        return max(self._with_rest(run_us, choice), least)
+
+    def least_filled(self, choice: Choice) -> LeastCut | None:
+        """Return the cut whose fullest tile is least full, and how full it is."""
+        key = "filled", *choice.memory_key
+        if key not in self.cuts:
+            used = self.bytes_of(choice)
+            self.cuts[key] = find_least_cut(
+                len(self.forward) - 1, choice.stages, used, used, self.room
+            )
+        cut = self.cuts[key]
+        return cut and cut._replace(most=cut.most / self.room)
 
     def least_cut(self, choice: Choice, share: float = 1.0) -> LeastCut | None:
         """Return the cut whose slowest stage is fastest, of those that may fit.
@@ -153,37 +179,30 @@ class LayerCosts:
                 len(self.forward) - 1,
                 choice.stages,
                 self._times(choice),
-                self._bytes(choice),
+                self.bytes_of(choice),
                 room,
             )
         return self.cuts[key]
 
-    def _update_us(self, choice: Choice) -> float:
-        """Return the least time of the update itself: weights are shared out evenly."""
-        if not self.training:
-            return 0.0
-        share = float(self.memory.trained[-1]) / choice.stages
-        reduce = all_reduce_us(
-            int(share), choice.replicas, 1, self.constants, choice.ipus_per_replica
-        )
-        streamed = 0.0
-        if choice.moves("offload_weight_update_variables"):
-            shared = choice.moves("replicated_optimizer_state_sharding")
-            at_once = min(self.system.ipus_per_machine, choice.replicas * choice.stages)
-            size = 2 * self.slots * share / (choice.replicas if shared else 1)
-            streamed = size * at_once / (self.system.ipu.remote_gb_s * 1e3)
-        return self.update_us / choice.stages + reduce + streamed
-
     def _run_us(self, choice: Choice) -> float:
         count, stages = choice.accumulation, choice.stages
-        forward, backward = float(self.forward[-1]), float(self.backward[-1])
+        late = self.late_us(choice)
+        forward, backward = float(self.forward[-1]) + late, float(self.backward[-1])
         both = forward + backward
+        if stages == 1:
+            both += self.alone_again_us if self.recomputes(choice) else 0.0
+            each = max(both, self.streamed_us(choice)) + self.around.loop_us
+            # The loop of the last one is in the update.
+            return count * each - self.around.loop_us
         if not _overlaps(choice):
-            return count * both
+            least_copy_us = float(self.pair_copy_us[1:-1].min())
+            return count * (both + (stages - 1) * least_copy_us)
+        copy_us = self._copy_us(choice)
         rhythm = self._rhythm(choice)
-        again = float(self.again[-1]) if self._recomputes(choice) else 0.0
+        again = float(self.again[-1]) if self.recomputes(choice) else 0.0
         bounds = [
             count * self.slowest_us,
+            count * self.streamed_us(choice),
             count * both / stages,
             # The last stage does not recompute, and is no slower than the slowest.
             count * (both + again) / (stages + 1),
@@ -191,12 +210,36 @@ class LayerCosts:
             rhythm.only_forward * forward,
             rhythm.only_backward * backward,
         ]
-        return max(bounds) + rhythm.steps * self._copy_us(choice)
+        return max(bounds) + rhythm.steps * copy_us
+
+    def streamed_us(self, choice: Choice) -> float:
+        """Return what the first stage is no faster than, if it streams meanwhile."""
+        if not self.io_tiles:
+            return 0.0
+        return self.around.infeed_us(choice.replicas, choice.ipus_per_replica)
+
+    def late_us(self, choice: Choice) -> float:
+        """Return what streaming takes longer because other replicas do it too."""
+        if self.io_tiles:
+            return 0.0
+        around = self.around
+        now = around.infeed_us(choice.replicas, choice.ipus_per_replica)
+        return now - around.infeed_us(1, 1)
 
     def _copy_us(self, choice: Choice) -> float:
         """Return the least that stages wait for their copies in every step."""
         copies = self.row_copy_us if choice.stages > 2 else self.pair_copy_us
         return float(copies[1:-1].min(initial=np.inf)) if len(copies) > 2 else 0.0
+
+    def bytes_of(self, choice: Choice) -> Table:
+        """Return the least memory of its stages."""
+        return stage_memory(
+            self.memory,
+            choice,
+            slots=self.around.slots,
+            training=self.training,
+            io_tiles=self.io_tiles,
+        )
 
     def _rhythm(self, choice: Choice) -> Rhythm:
         if not self.training:
@@ -206,7 +249,7 @@ class LayerCosts:
             choice.schedule, choice.stages, choice.accumulation, choice.recompute
         )
 
-    def _recomputes(self, choice: Choice) -> bool:
+    def recomputes(self, choice: Choice) -> bool:
         return choice.recompute and self.training
 
     def _times(self, choice: Choice) -> Table:
@@ -215,15 +258,9 @@ class LayerCosts:
         All stages wait for the slowest copy, so also for those before and after each.
         """
         last = self.forward + self.backward
-        early = last + self.again if self._recomputes(choice) else last
-        ipus = 1 << (choice.stages - 1).bit_length()
-        places = physical_order(self.selection_order, ipus, True)
-        none = np.zeros_like(self.pair_copy_us)
-        copies = [
-            self.row_copy_us if before // 2 != after // 2 else self.pair_copy_us
-            for before, after in pairwise(places[: choice.stages])
-        ]
-        if not self.training or not _overlaps(choice):
+        early = last + self.again if self.recomputes(choice) else last
+        none, copies = np.zeros_like(self.pair_copy_us), self.copies_us(choice)
+        if not _overlaps(choice):
             copies = [none] * len(copies)
         copies = [none, *copies, none]
 
@@ -235,44 +272,31 @@ class LayerCosts:
 
         return table
 
-    def _bytes(self, choice: Choice) -> Table:
-        """Return the memory of a stage: what stays, what waits, what is in work."""
-        memory, pipelined = self.memory, choice.stages > 1
-        resident = np.zeros_like(memory.weights)
-        if not choice.moves("replicated_weight_sharding"):
-            resident += memory.weights
-        if self.training and not choice.moves("offload_weight_update_variables"):
-            resident += self.slots * memory.trained
-        accumulates = self.training and choice.accumulates
-        if accumulates and not choice.moves("offload_gradient_accumulation_buffers"):
-            resident += memory.trained
-        recomputes = self._recomputes(choice)
-        plain_again = recomputes and not pipelined
-        base = memory.code + (memory.working_again if plain_again else memory.working)
-        cuts = np.zeros_like(resident)
-        if pipelined and not self.io_tiles:
-            cuts = memory.crossing + (memory.returning if self.training else 0.0)
-        base = base + (resident + cuts) - (resident - cuts)[:, None]
-        depths = (0,) * choice.stages
-        if pipelined and not choice.moves("offload_activations"):
-            schedule = ScheduleKind(choice.schedule)
-            depths = fifo_depths(schedule, choice.stages, self.training)
-
-        def table(stage: int, rows: slice, columns: slice) -> Floats:
-            depth = min(depths[stage], choice.accumulation - 1)
-            own: Floats = base[rows, columns]
-            if stage == 0 and not self.io_tiles:
-                own = own + memory.streams
-            if depth:
-                waiting = memory.entering if recomputes else memory.kept
-                own = own + depth * waiting[rows, columns]
-            return own * memory.uneven[rows, columns]
-
-        return table
+    def copies_us(self, choice: Choice) -> list[Floats]:
+        """Return the time of copies between every two stages, by the layer after."""
+        if not self.training:
+            return [np.zeros_like(self.pair_copy_us)] * (choice.stages - 1)
+        places = physical_order(self.selection_order, choice.ipus_per_replica, True)
+        return [
+            self.row_copy_us if before // 2 != after // 2 else self.pair_copy_us
+            for before, after in pairwise(places[: choice.stages])
+        ]
 
 
-def _sums(values: Iterable[float]) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(list(values))])
+def _spared(ops: Iterable[OpCost]) -> int:
+    """Count supersteps that operations may not have on stricter devices.
+
+    Fewer tiles and less memory leave fewer ways to share out a product, of which the
+    one with fewest cycles is taken. But it may be one without the superstep that adds
+    up partial sums.
+    """
+    return sum(
+        op.code in MATRIX_CODES and op.supersteps > PASS_SUPERSTEPS for op in ops
+    )
+
+
+def _sums(values: Floats) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(values)])
 
 
 def _copies_us(

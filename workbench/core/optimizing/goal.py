@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.plan import Plan
 from workbench.core.optimizing.choice import Choice
+
+Measure = TypeVar("Measure", float, npt.NDArray[np.float64])
+"""One, or those of many cuts."""
 
 
 class Goal(Enum):
@@ -49,13 +56,13 @@ class Aim:
             return per_sample
         return plan.compile_s * 1e6 + per_sample * self.samples
 
-    def least(self, least_us: float, choice: Choice, compile_s: float = 0.0) -> float:
+    def least(self, least_us: Measure, choice: Choice, compile_s: Measure) -> Measure:
         """Return the least cost of a choice whose updates take at least so long."""
         if self.goal is Goal.LATENCY:
             return least_us
         if self.goal is Goal.MEMORY:
-            # Weights move with the cuts, and whatever else there is is not bounded.
-            return 0.0
+            # How full it is has nothing to do with time.
+            return least_us * 0.0
         per_sample = least_us / choice.global_batch
         if self.goal is Goal.THROUGHPUT:
             return per_sample

@@ -1,4 +1,4 @@
-"""The least time of the slowest stage, over all cuts whose stages may fit."""
+"""The cut whose stage with most time or memory has least, of those that may fit."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Table = Callable[[int, slice, slice], Floats]
 
 
 class LeastCut(NamedTuple):
-    """The cut whose slowest stage is fastest."""
+    """A cut, and what the stage has that has most."""
 
-    slowest_us: float
+    most: float
     stage_of_layer: tuple[int, ...]
 
 
 def find_least_cut(
-    layers: int, stages: int, time: Table, memory: Table, room: float
+    layers: int, stages: int, measure: Table, memory: Table, room: float
 ) -> LeastCut | None:
     """Return it for stages that have a layer each; None if none fit.
 
     Args:
         layers: How many there are.
         stages: How many runs they are cut into.
-        time: Times of a stage.
+        measure: What the stage with most of it shall have least of.
         memory: Bytes of a stage.
         room: Bytes that a stage may have.
     """
@@ -39,7 +39,7 @@ def find_least_cut(
         after = stages - 1 - stage
         rows = slice(stage, layers - after if stage else 1)
         columns = slice(stage + 1 if after else layers, layers - after + 1)
-        table = np.maximum(time(stage, rows, columns), best[rows, None])
+        table = np.maximum(measure(stage, rows, columns), best[rows, None])
         first = np.arange(rows.start, rows.stop)[:, None]
         empty = first >= np.arange(columns.start, columns.stop)
         table[empty | (memory(stage, rows, columns) > room)] = np.inf

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ipu_runtime.plan.costs.op_costs import OpCost
 from ipu_runtime.plan.hardware import HardwareTable
 from ipu_runtime.plan.memory.code_size import (
+    MATRIX_CODES,
     TRAINING_FACTOR,
     code_key,
     conv_vertex_bytes,
@@ -47,6 +48,8 @@ class LeastMemory:
     """Table: layers that are alike share most of theirs."""
     uneven: Floats
     """Table: the fullest tile over the mean."""
+    plans: Floats
+    """Table: products that are compiled, those that are alike once."""
     working: Floats
     """Table: the fullest moment, with all that is kept."""
     working_again: float
@@ -55,8 +58,13 @@ class LeastMemory:
     """Buffers of what the host sends to the first stage."""
 
     @classmethod
-    def of(cls, plan: Plan, table: HardwareTable) -> LeastMemory:
-        """Read them from the plan of a model on one IPU."""
+    def of(
+        cls, plan: Plan, table: HardwareTable, *, any_device: bool = False
+    ) -> LeastMemory:
+        """Read them from the plan of a model on one IPU.
+
+        Of any device, without what products keep for a moment.
+        """
         request, layers = plan.request, plan.layers
         model, batch = request.model, request.batch_size
         value_bytes = 2.0 if model.dtype == "float16" else 4.0
@@ -82,7 +90,8 @@ class LeastMemory:
                 held.add(keeper, number, size)
             if tensor.has_gradient and users:
                 returning[max(tensor.maker, 0) + 1 : max(users) + 1] += size
-        tiles, trained = plan.memory[0].tiles, np.array(own_trained) * value_bytes
+        trained = np.array(own_trained) * value_bytes
+        tiles = 0 if any_device else plan.memory[0].tiles
         ahead = touched + tiles * _temporary(item.forward_ops for item in layers)
         back = gradients + trained
         back += tiles * _temporary(item.backward_ops for item in layers)
@@ -167,26 +176,27 @@ class _Shared:
         return sums
 
 
-def _shared_code(plan: Plan, table: HardwareTable) -> tuple[Floats, Floats]:
-    """Return the code of every run, and how unevenly tiles hold what it has."""
+def _shared_code(plan: Plan, table: HardwareTable) -> tuple[Floats, Floats, Floats]:
+    """Return the code of every run, how unevenly tiles hold it, and its products."""
     layers, values, tiles = plan.layers, table.values, plan.memory[0].tiles
     outlining = plan.request.config.get("optimizations.enable_graph_outlining", True)
     factor = tiles * (TRAINING_FACTOR if plan.request.training else 1.0)
-    code, convolutions = _Shared(len(layers)), _Shared(len(layers))
+    code, convolutions, products = (_Shared(len(layers)) for _ in range(3))
     for at, layer in enumerate(layers):
         ops = (*layer.forward_ops, *layer.backward_ops, *layer.update_ops)
+        code.add(at, at, sum(table.code[op.code].control for op in ops))
         for number, op in enumerate(ops):
-            size = table.code[op.code]
-            code.add(at, (at, number), size.control)
-            key = code_key(op)
+            size, key = table.code[op.code], code_key(op)
             own = key if outlining else (at, number, "")
             code.add(at, own, size.state + size.exchange)
             if op.code == "conv":
                 convolutions.add(at, key, 1)
             elif op.code in _VERTICES:
                 code.add(at, op.code, size.vertex_bytes_per_tile * factor)
+            if op.code in MATRIX_CODES:
+                products.add(at, own, 1)
     plans = convolutions.table()
     per_tile = values["stack_bytes_per_tile"] + values["runtime_bytes_per_tile"]
     total = code.table() + (per_tile + conv_vertex_bytes(plans, table)) * tiles
     uneven = np.where(plans > 0, values["imbalance_conv"], values["imbalance_matmul"])
-    return total, uneven
+    return total, uneven, products.table()

@@ -84,7 +84,7 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
 def _polished(found: Found, aim: Aim, space: SearchSpace) -> Found:
     """Return the best choice with the best cuts that a whole balancing finds."""
     stages = found.choice.stages
-    if stages == 1 or "pipeline.stages" in space.fixed:
+    if found.exact or stages == 1 or "pipeline.stages" in space.fixed:
         return found
     balanced = balanced_experiment(found.spec, stages, aim.balances.value)
     if not balanced.result.feasible:

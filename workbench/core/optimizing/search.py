@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from ipu_runtime.plan.planner import make_plan
 from workbench.core.optimizing.bounds import LayerCosts
 from workbench.core.optimizing.choice import (
     Choice,
@@ -20,11 +21,10 @@ from workbench.core.optimizing.search_space import SearchSpace
 from workbench.core.optimizing.trying import (
     NO_FIT,
     Found,
-    hopeful_cuts,
     planned,
     tried_out,
 )
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.experiment_plan import plan_request
 
 WORK = 12e6
 """What all tries may take together: about 12 s on a small server."""
@@ -37,6 +37,9 @@ _LAYER_PLANNED = 250.0
 _EACH_BOUND, _CELL_BOUNDED = 100.0, 0.008
 """Of it, for a bound that knows what fits: besides, for every pair and stage."""
 
+_ROUNDING = 1e-9
+"""Bounds add up the same in another order."""
+
 Tell = Callable[["Search"], bool]
 """Told after every try; False ends the search."""
 
@@ -46,7 +49,9 @@ class _Node:
     """Choices that nothing is known of but what they cannot be below."""
 
     least: float
-    choices: list[Choice]
+    choices: tuple[Choice, ...]
+    devices: tuple[DeviceChoice, ...] = ()
+    """Which they may have instead of their own; empty if they have it."""
     tight: bool = False
     """Whether the bound knows what fits into memory."""
 
@@ -66,12 +71,13 @@ class Search:
     best: Found | None = None
     """The best of what was found; of equals, the first tried."""
     tried: int = 0
-    _costs: dict[tuple[DeviceChoice, bool], LayerCosts | None] = field(
+    _costs: dict[tuple[DeviceChoice, bool, bool], LayerCosts | None] = field(
         default_factory=dict
     )
-    """By device and whether gradients are added up."""
-    _too_large: set[object] = field(default_factory=set)
-    """What the memory of choices depends on for which no cuts that fit were found."""
+    """By device, whether gradients are added up, and whether for any stricter one."""
+    _too_large: dict[object, bool] = field(default_factory=dict)
+    """What the memory of choices depends on that were found not to fit, and whether
+    that is sure: cuts that were not tried may."""
     _untried: float = float("inf")
     """Least cost that settings can have which were not tried."""
     _other_cuts: float = float("inf")
@@ -84,15 +90,15 @@ class Search:
     @property
     def gap(self) -> float:
         """How much better than the best something untried could be; 0 is a proof."""
-        best, least = self.best, min(self._untried, self._other_cuts)
-        if best is None or best.cost <= least:
+        least = min(self._untried, self._other_cuts)
+        if self.best is None or self._beats(least):
             return 0.0
-        return best.cost / least - 1 if least else float("inf")
+        return self.best.cost / least - 1 if least else float("inf")
 
     @property
     def only_cuts(self) -> bool:
         """Whether nothing could be better but other cuts of what was tried."""
-        return self.best is not None and self.best.cost <= self._untried
+        return self._beats(self._untried)
 
     def run(self, tell: Tell = lambda search: True) -> Search:
         """Try choices until none is left that could be better, or time is up.
@@ -120,14 +126,14 @@ class Search:
             first = planned(self.space.spec, own, self.aim, exact=False)
             if isinstance(first, Found):
                 self._add(first)
-        if self.aim.goal is not Goal.MEMORY:
-            for choices in self.space.starts():
-                self._start_from(choices, tell)
-        for choice in self.space.thriftiest():
-            if self.best is not None or not tell(self):
+        thrifty = self.aim.goal is Goal.MEMORY
+        for choices in () if thrifty else self.space.starts():
+            self._start_from(choices, tell)
+        for choice in self.space.thriftiest(streams=thrifty):
+            if (self.best is not None and not thrifty) or not tell(self):
                 break
             node = self._tightened(choice)
-            if node is not None:
+            if node is not None and not self._beats(node.least):
                 self._try(choice, node.least)
 
     def _start_from(self, choices: list[Choice], tell: Tell) -> None:
@@ -159,7 +165,9 @@ class Search:
     def _run(self, tell: Tell, *, streams: bool) -> None:
         # Of equals, those that save memory come last, and first if that is the goal.
         order = count(step=-1 if self.aim.goal is Goal.MEMORY else 1)
-        heap = [(node.least, next(order), node) for node in self._nodes(streams)]
+        heap: list[tuple[float, int, _Node]] = [
+            (node.least, next(order), node) for node in self._nodes(streams)
+        ]
         heapq.heapify(heap)
         while heap and not self._beats(heap[0][0]):
             if not self._may_go_on(tell):
@@ -177,75 +185,95 @@ class Search:
         return self.found.get(choice)
 
     def _beats(self, least: float) -> bool:
-        return self.best is not None and self.best.cost <= least
+        best = self.best
+        return best is not None and best.cost <= least * (1 + _ROUNDING)
 
     def _nodes(self, streams: bool) -> Iterator[_Node]:
-        bounds: dict[tuple[DeviceChoice, int, int], float] = {}
+        devices: dict[DeviceChoice, list[DeviceChoice]] = {}
         for device in self.space.devices():
+            devices.setdefault(self.space.loosest(device), []).append(device)
+        for loosest, stricter in devices.items():
             for stages, ipus in self.space.cuts():
-                choices = [
+                choices = tuple(
                     choice
-                    for choice in self.space.choices(device, stages, ipus)
+                    for choice in self.space.choices(loosest, stages, ipus)
                     if choice.streams == streams or stages == 1
-                ]
-                # Devices that are alike in their loosest have the same bounds.
-                key = self.space.loosest(device), stages, ipus
-                if choices and key not in bounds:
-                    bounds[key] = min(self._least(choice) for choice in choices)
+                )
                 if choices:
-                    yield _Node(bounds[key], choices)
+                    least = min(map(self._least, choices))
+                    yield _Node(least, choices, tuple(stricter))
 
     def _opened(self, node: _Node) -> Iterator[_Node]:
         """Yield what is left of a node to look at, with a bound that is closer."""
+        choice = node.choices[0]
         if len(node.choices) > 1:
             for choice in node.choices:
-                yield _Node(self._least(choice), [choice])
-            return
-        (choice,) = node.choices
-        if not node.tight:
-            tightened = self._tightened(choice)
+                yield _Node(self._least(choice), (choice,), node.devices)
+        elif not node.tight:
+            tightened = self._tightened(choice, any_device=bool(node.devices))
             if tightened is not None:
-                yield replace(tightened, least=max(node.least, tightened.least))
+                least = max(node.least, tightened.least)
+                yield replace(tightened, least=least, devices=node.devices)
+        elif node.devices:
+            for other in self.space.on_devices(choice, node.devices):
+                yield _Node(node.least, (other,))
         elif self._saves_in_vain(choice):
             return
-        elif not self._fits_not(choice):
+        elif (key := (choice.device, *choice.memory_key)) not in self._too_large:
             self._try(choice, node.least)
-        elif choice.stages > 1:
+        elif not self._too_large[key]:
             self._other_cuts = min(self._other_cuts, node.least)
 
-    def _tightened(self, choice: Choice) -> _Node | None:
+    def _tightened(self, choice: Choice, *, any_device: bool = False) -> _Node | None:
         """Return the choice with a bound that knows what fits; None if nothing does."""
-        layers, costs = len(self.space.spec.model.layers), self._costs_of(choice)
+        layers = len(self.space.spec.model.layers)
+        costs = self._costs_of(choice, any_device=any_device)
         if costs is None:
             return None
         known = len(costs.cuts)
-        least_us = costs.least_in_memory_us(choice)
+        least = self._least_in_memory(costs, choice)
         self.work -= _EACH_BOUND
         if len(costs.cuts) > known:
             self.work -= _CELL_BOUNDED * layers**2 * choice.stages
+        return None if least is None else _Node(least, (choice,), tight=True)
+
+    def _least_in_memory(self, costs: LayerCosts, choice: Choice) -> float | None:
+        if self.aim.goal is Goal.MEMORY:
+            cut = costs.least_filled(choice)
+            return cut and cut.most
+        least_us = costs.least_in_memory_us(choice)
         if least_us is None:
             return None
-        least = self.aim.least(least_us, choice, costs.least_compile_s(choice))
-        return _Node(least, [choice], tight=True)
+        return self.aim.least(least_us, choice, costs.least_compile_s(choice))
 
     def _least(self, choice: Choice) -> float:
-        loosest = self.space.loosest(choice.device)
-        costs = self._costs_of(replace(choice, device=loosest))
-        return self.aim.least(costs.least_us(choice), choice) if costs else float("inf")
+        costs = self._costs_of(choice, any_device=True)
+        if costs is None:
+            return float("inf")
+        compile_s = costs.least_compile_s(choice)
+        return self.aim.least(costs.least_us(choice), choice, compile_s)
 
-    def _costs_of(self, choice: Choice) -> LayerCosts | None:
-        key = choice.device, choice.accumulates and not self.space.spec.train.test_only
+    def _costs_of(
+        self, choice: Choice, *, any_device: bool = False
+    ) -> LayerCosts | None:
+        """Return those of its device, or of none that is stricter."""
+        spec = self.space.spec
+        accumulates = choice.accumulates and not spec.train.test_only
+        key = choice.device, accumulates, any_device
         if key not in self._costs:
-            if (choice.device, not key[1]) not in self._costs:
-                self.work -= _LAYER_PLANNED * len(self.space.spec.model.layers)
-            spec = with_choice(self.space.spec, Choice(choice.device, 1, 1, 1))
-            plan = plan_experiment(spec, with_remedies=False)
-            self._costs[key] = LayerCosts.of(plan, accumulates=key[1])
+            self.work -= _LAYER_PLANNED * len(spec.model.layers)
+            recompute = not spec.train.test_only
+            alone = Choice(choice.device, 1, 1, 1, recompute=recompute)
+            alone_spec = with_choice(spec, alone)
+            request = plan_request(alone_spec)
+            if accumulates:
+                request = replace(request, gradient_accumulation=2)
+            plan = make_plan(request, with_remedies=False)
+            data = alone_spec.data
+            filled = data.preparation != "trim" or data.dataset == "synthetic"
+            costs = LayerCosts.of(plan, filled=filled, any_device=any_device)
+            self._costs[key] = costs
         return self._costs[key]
-
-    def _fits_not(self, choice: Choice) -> bool:
-        """Tell whether the same memory was tried with another number of updates."""
-        return (choice.device, *choice.memory_key) in self._too_large
 
     def _saves_in_vain(self, choice: Choice) -> bool:
         """Tell whether the same is as fast without recomputing, or on the tiles.
@@ -262,12 +290,11 @@ class Search:
         layers = len(self.space.spec.model.layers)
         own = _LAYER_TRIED + _STAGE_TRIED * choice.stages + _PAIR_TRIED * layers
         self.work -= _EACH_TRY + layers * own
-        cuts = hopeful_cuts(self._costs_of(choice), choice, self.aim)
-        found, settled = tried_out(self.space, choice, self.aim, cuts)
+        found, settled = tried_out(self.space, choice, self.aim, self._costs_of(choice))
         if isinstance(found, Found):
             self._add(found)
         elif found == NO_FIT:
-            self._too_large.add((choice.device, *choice.memory_key))
+            self._too_large[(choice.device, *choice.memory_key)] = settled
         if not settled:
             self._other_cuts = min(self._other_cuts, least)
 

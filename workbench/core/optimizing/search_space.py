@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -24,6 +24,7 @@ from workbench.core.optimizing.choice import (
     DeviceChoice,
     own_elsewhere,
 )
+from workbench.core.planning.shared_layers import shared_spans
 
 SCHEDULES = tuple(kind.value for kind in ScheduleKind if kind.on_ipu)
 _ALL_COUNTS_UP_TO = 8
@@ -63,8 +64,7 @@ class SearchSpace:
 
     def devices(self) -> Iterator[DeviceChoice]:
         """Yield the settings that decide the time of a layer."""
-        own_tiles = int(self.spec.ipu.get(IO_TILES, 0))
-        tiles = self._or_own("ipu.io_tiles.num_io_tiles", own_tiles, _IO_TILES)
+        tiles = self._or_own("ipu.io_tiles.num_io_tiles", self._own_tiles, _IO_TILES)
         half = self.spec.model.dtype == "float16"
         partials: tuple[bool | None, ...] = (None,)
         proportions: tuple[str, ...] = ("",)
@@ -75,13 +75,17 @@ class SearchSpace:
             yield DeviceChoice(*choice)
 
     def loosest(self, device: DeviceChoice) -> DeviceChoice:
-        """Return the same with the most memory for matrix products: none is faster."""
-        groups = [self.spec.ipu.get(group, {}) for group in MATRIX_OPTIONS]
-        own = [str(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups]
-        if self._options_fixed or own[0] != own[1]:
+        """Return the same with all tiles and most memory for products: none is faster.
+
+        But for what the host is waited for, which I/O tiles overlap.
+        """
+        if "ipu.io_tiles.num_io_tiles" not in self.fixed:
+            device = replace(device, io_tiles=0)
+        if self._options_fixed:
             return device
-        looser = own[0] in _PROPORTIONS
-        return replace(device, proportion=_PROPORTIONS[-1]) if looser else device
+        most = _PROPORTIONS[-1]
+        looser = max(self._own_proportions) <= float(most)
+        return replace(device, proportion=most) if looser else device
 
     def cuts(self) -> Iterator[tuple[int, int]]:
         """Yield numbers of stages and of IPUs."""
@@ -116,13 +120,25 @@ class SearchSpace:
                     if choice.global_batch <= self._samples:
                         yield choice
 
+    def on_devices(
+        self, choice: Choice, devices: Iterable[DeviceChoice]
+    ) -> Iterator[Choice]:
+        """Yield a choice with other devices of the same micro-batch."""
+        for device in devices:
+            counts = self._accumulations(
+                device, choice.stages, choice.ipus, choice.schedule
+            )
+            if choice.accumulation in counts:
+                yield replace(choice, device=device)
+
     def starts(self) -> Iterator[list[Choice]]:
         """Yield for every number of stages what may be good, large batches first."""
         # Half partials come last of those that are alike otherwise.
         devices = {
-            (device.micro_batch, device.io_tiles, device.proportion): device
+            (device.micro_batch, device.proportion): device
             for device in self.devices()
             if device.proportion in ("", _PROPORTIONS[0])
+            and device.io_tiles == self._own_tiles
         }
         for stages, ipus in self.cuts():
             if ipus == self.ipus:
@@ -145,14 +161,18 @@ class SearchSpace:
                     longest[key] = choice
         yield from longest.values()
 
-    def thriftiest(self) -> Iterator[Choice]:
+    def thriftiest(self, *, streams: bool) -> Iterator[Choice]:
         """Yield for every number of stages, most first, what takes little memory."""
         device = min(
             self.devices(),
             key=lambda d: (d.micro_batch, d.io_tiles, d.proportion or _PROPORTIONS[-1]),
         )
         for stages, ipus in sorted(self.cuts(), key=lambda cut: (-cut[0], cut[1])):
-            saving = [c for c in self.choices(device, stages, ipus) if not c.streams]
+            saving = [
+                choice
+                for choice in self.choices(device, stages, ipus)
+                if streams or not choice.streams
+            ]
             yield from saving[-1:]
 
     @property
@@ -167,6 +187,18 @@ class SearchSpace:
     def allows(self, global_batch: int) -> bool:
         """Tell whether weight updates may have so many samples."""
         return self.global_batch in (0, global_batch)
+
+    @cached_property
+    def uncut(self) -> frozenset[int]:
+        """Layers before which no stage may end, because weights are shared."""
+        spans = shared_spans(self.spec)
+        return frozenset(
+            at for first, last in spans for at in range(first + 1, last + 1)
+        )
+
+    @property
+    def _own_tiles(self) -> int:
+        return int(self.spec.ipu.get(IO_TILES, 0))
 
     @property
     def _options_fixed(self) -> bool:
@@ -249,6 +281,10 @@ class SearchSpace:
         return max(self.spec.pipeline.stages, default=0) + 1
 
     def _proportions(self) -> tuple[str, ...]:
+        own = self._own_proportions
+        return tuple(text for text in _PROPORTIONS if {float(text)} != own)
+
+    @cached_property
+    def _own_proportions(self) -> set[float]:
         groups = [self.spec.ipu.get(group, {}) for group in MATRIX_OPTIONS]
-        own = {str(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups}
-        return tuple(value for value in _PROPORTIONS if {value} != own)
+        return {float(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups}

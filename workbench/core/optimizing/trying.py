@@ -12,6 +12,7 @@ from workbench.core.experiment.tables import spec_to_tables
 from workbench.core.experiment.validation import validate
 from workbench.core.optimizing.bounds import LayerCosts
 from workbench.core.optimizing.choice import Choice, with_choice
+from workbench.core.optimizing.cut_bounds import ordered_cuts
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.search_space import SearchSpace
 from workbench.core.planning.balancing import balanced_experiment
@@ -21,8 +22,8 @@ REFUSED, NO_FIT = "refused", "does not fit"
 """Why there may be no plan: a rule, whatever the cuts, or memory."""
 _SHARES = (1.0, 0.95, 0.9, 0.8, 0.7)
 """Of the memory, that cuts may fill by a bound which does not count all."""
-_HALVINGS = 10
-"""While searching for the least of them."""
+_MOST_PLANNED = 16
+"""Of the cuts that are looked at one by one; nearly always the first is the best."""
 _TRIES = 2
 """Halvings while searching for cuts that fit; the best gets all of them."""
 
@@ -39,64 +40,92 @@ class Found:
     """Whether no other cuts are better."""
 
 
-def hopeful_cuts(
-    costs: LayerCosts | None, choice: Choice, aim: Aim
-) -> Iterator[tuple[int, ...]]:
-    """Yield cuts of stages that hold their layers by the bound, and then some."""
-    shares: tuple[float, ...] = _SHARES
-    if aim.goal is Goal.MEMORY and costs:
-        shares = (_least_share(costs, choice),)
-    for share in shares:
-        cut = costs.least_cut(choice, share) if costs else None
-        if cut is None:
-            return
-        yield cut.stage_of_layer
-
-
-def _least_share(costs: LayerCosts, choice: Choice) -> float:
-    """Return the least share of the memory that some cut fits by the bound."""
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if costs.least_cut(choice, middle) is None:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
 def tried_out(
-    space: SearchSpace, choice: Choice, aim: Aim, hopeful: Iterator[tuple[int, ...]]
+    space: SearchSpace, choice: Choice, aim: Aim, costs: LayerCosts | None
 ) -> tuple[Found | str, bool]:
     """Return the choice with its best cuts, or why there are none.
 
-    Balancing knows the time of a run exactly, but adds up the memory of layers;
-    hopeful cuts know what layers share, but only the slowest stage's time. The second
-    value tells whether other cuts than these are known to be no better.
+    The second value tells whether other cuts are known to be no better.
     """
     kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
-    chosen, exact = with_choice(space.spec, choice, kept), True
-    if choice.stages > 1 and not kept:
-        balanced = balanced_experiment(
-            chosen, choice.stages, aim.balances.value, tries=_TRIES
-        )
-        if balanced.result.problem:
-            return REFUSED, True
-        exact = balanced.proven and aim.by_time
-        outcomes: list[Found | str] = []
-        if balanced.result.feasible:
-            outcomes.append(planned(balanced.spec, choice, aim, exact=exact))
-        for cuts in () if exact else hopeful:
-            cut = with_choice(space.spec, choice, cuts)
-            outcomes.append(planned(cut, choice, aim, exact=False))
-            if outcomes[-1] != NO_FIT:
-                break
-        found = [item for item in outcomes if isinstance(item, Found)]
-        refused = REFUSED in outcomes
-        nothing = REFUSED if refused else NO_FIT
-        best = min(found, key=lambda item: item.cost, default=nothing)
-        return best, exact or refused
-    return planned(chosen, choice, aim, exact=exact), True
+    if choice.stages == 1 or kept:
+        spec = with_choice(space.spec, choice, kept)
+        return planned(spec, choice, aim, exact=True), True
+    cuts = ordered_cuts(costs, choice, aim, space.uncut) if costs else None
+    if cuts is not None:
+        return _best_of(space, choice, aim, cuts)
+    return _searched(space, choice, aim, costs)
+
+
+def _best_of(
+    space: SearchSpace,
+    choice: Choice,
+    aim: Aim,
+    cuts: Iterator[tuple[float, tuple[int, ...]]],
+) -> tuple[Found | str, bool]:
+    """Plan cuts until no other can be better."""
+    best: Found | str = NO_FIT
+    for number, (least, stages) in enumerate(cuts):
+        if isinstance(best, Found) and best.cost <= least:
+            break
+        if number == _MOST_PLANNED:
+            return best, False
+        spec = with_choice(space.spec, choice, stages)
+        outcome = planned(spec, choice, aim, exact=True)
+        if outcome == REFUSED:
+            return best if isinstance(best, Found) else outcome, True
+        if isinstance(outcome, Found) and (
+            not isinstance(best, Found) or outcome.cost < best.cost
+        ):
+            best = outcome
+    return best, True
+
+
+def _searched(
+    space: SearchSpace, choice: Choice, aim: Aim, costs: LayerCosts | None
+) -> tuple[Found | str, bool]:
+    """Try some of many cuts.
+
+    Balancing knows the time of a run exactly, but adds up the memory of layers;
+    hopeful cuts know what layers share, but only the slowest stage's time.
+    """
+    chosen = with_choice(space.spec, choice)
+    balanced = balanced_experiment(
+        chosen, choice.stages, aim.balances.value, tries=_TRIES
+    )
+    if balanced.result.problem:
+        return REFUSED, True
+    exact = balanced.proven and aim.by_time
+    outcomes: list[Found | str] = []
+    if balanced.result.feasible:
+        outcomes.append(planned(balanced.spec, choice, aim, exact=exact))
+    hopeful = _hopeful_cuts(costs, choice, aim) if costs and not exact else ()
+    for cuts in hopeful:
+        cut = with_choice(space.spec, choice, cuts)
+        outcomes.append(planned(cut, choice, aim, exact=False))
+        if outcomes[-1] != NO_FIT:
+            break
+    found = [item for item in outcomes if isinstance(item, Found)]
+    refused = REFUSED in outcomes
+    nothing = REFUSED if refused else NO_FIT
+    best = min(found, key=lambda item: item.cost, default=nothing)
+    return best, exact or refused
+
+
+def _hopeful_cuts(
+    costs: LayerCosts, choice: Choice, aim: Aim
+) -> Iterator[tuple[int, ...]]:
+    """Yield cuts of stages that hold their layers by the bound, and then some."""
+    if aim.goal is Goal.MEMORY:
+        cut = costs.least_filled(choice)
+        if cut is not None:
+            yield cut.stage_of_layer
+        return
+    for share in _SHARES:
+        cut = costs.least_cut(choice, share)
+        if cut is None:
+            return
+        yield cut.stage_of_layer
 
 
 def planned(
