@@ -402,6 +402,8 @@ class WorkbenchApp(App[None]):
             return changes[spec.id]
         if spec.id in self.main.area.useless:
             return False
+        if spec.id == "run.pause":
+            return self.runs.pausable
         if spec.id in LIVE:
             return self.runs.board.active is not None
         if spec.scope is Scope.RUN:

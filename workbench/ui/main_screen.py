@@ -125,6 +125,7 @@ class MainScreen(SteadySize, Screen[None]):
             *self.area.useless,
             *(() if self.area.mends else MENDING),
             *(() if self._runs.board.active else LIVE),
+            *(() if self._runs.pausable else ("run.pause",)),
         )
         actions = footer_actions(*self.area.footer_scopes, without=useless)
         self._footer.show_actions(actions, self._keymap)

@@ -128,6 +128,7 @@ async def test_a_script_of_the_command_line_starts_at_once_and_quitting_stops_it
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "ready" in screen_text(app))
         assert "waits.py --fast" in screen_text(app)
+        assert "p pause" not in screen_text(app)
         await pilot.press("p")
         await pilot.pause()
         assert "a script cannot be paused" in screen_text(app)

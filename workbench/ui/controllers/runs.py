@@ -297,12 +297,18 @@ class RunController:
             self._view.say(f"cannot {verb}: {problems[0]}", bad=True)
         return spec
 
+    @property
+    def pausable(self) -> bool:
+        """Whether the live run can wait: a script cannot."""
+        active = self.board.active
+        return active is not None and "script" not in active.tables
+
     def pause(self) -> None:
         """Let the live run wait, or go on."""
         active = self.board.active
         if active is None:
             self._view.say(_NO_RUN)
-        elif "script" in active.tables:
+        elif not self.pausable:
             self._view.say("a script cannot be paused: s stops it", bad=True)
         elif active.control.paused:
             active.control.resume()
