@@ -100,7 +100,9 @@ def test_command_loads_neither_tensorflow_nor_textual(
     arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     names = (*HEAVY, *EXTRAS, "textual")
-    assert _loaded(_command(*arguments), tmp_path, *names) == set()
+    loaded = _loaded(_command(*arguments), tmp_path, *names, "numpy.ma")
+    # Masked arrays take as long to load as a plan; balancing needs sets of rows.
+    assert loaded <= ({"numpy.ma"} if "balance" in arguments else set())
 
 
 @pytest.mark.parametrize("arguments", [("runs",), ("runs", "list", "--json")])

@@ -145,9 +145,10 @@ def _in_place(
         forward = []
     trained = any(weight.trainable for weight in layer.weights)
     if cost.training and (trained or call.input_gradient):
-        total = work.batch * layer.output_size
-        fork = cost.passes("gradient add at fork", total, ADD)
-        backward = [fork] * call.forks + backward
+        if call.forks:
+            total = work.batch * layer.output_size
+            fork = cost.passes("gradient add at fork", total, ADD)
+            backward = [fork] * call.forks + backward
     else:
         backward = []
     if call.makes_loss:

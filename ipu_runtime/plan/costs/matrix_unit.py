@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -221,45 +222,78 @@ def _first_of_each(falling: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 class _Candidates(NamedTuple):
-    """Splits, and what each leaves to a tile; many shapes have the same."""
+    """Splits, and what each leaves to a tile; many shapes have the same.
+
+    All that does not depend on the exact extents is worked out here. Floats hold these
+    whole numbers exactly and divide much faster.
+    """
 
     parts: tuple[NDArray[np.int64], ...]
     """Of groups, output channels, input channels and taps."""
-    positions: NDArray[np.int64]
+    positions: NDArray[np.float64]
     """Tiles that are left for positions."""
-    groups: NDArray[np.int64]
-    blocks_in: NDArray[np.int64]
-    blocks_out: NDArray[np.int64]
-    taps: NDArray[np.int64]
-    shared: NDArray[np.int64]
-    """How many tiles take the same inputs at once."""
-    reduces: NDArray[np.bool_]
+    groups: NDArray[np.float64]
+    channels_in: NDArray[np.float64]
+    """That its blocks have room for."""
+    channels_out: NDArray[np.float64]
+    tap_bytes: NDArray[np.float64]
+    """Of all weights between one input and one output channel."""
+    start_cycles: NDArray[np.float64]
+    """Of computing, besides those of positions."""
+    position_cycles: NDArray[np.float64]
+    """Per position of a worker."""
+    input_cycles: NDArray[np.float64]
+    """Per byte of input; neighbours take the same inputs at once."""
+    moving_cycles: NDArray[np.float64]
+    """Per partial result that is sent to be reduced."""
+    adding_start: NDArray[np.float64]
+    adding_cycles: NDArray[np.float64]
+    """Per partial result that is reduced."""
 
 
 @functools.lru_cache(maxsize=4096)
 def _candidates(
-    groups: int, out_blocks: int, in_blocks: int, taps: int, tiles: int
+    groups: int,
+    blocks: tuple[int, int],
+    block: tuple[int, int],
+    taps: int,
+    mode: MatrixMode,
 ) -> _Candidates:
-    """List all combinations of splits that have enough tiles."""
+    """List all combinations of splits that have enough tiles.
+
+    Args:
+        blocks: Of input and of output channels.
+        block: Channels of one block, input and output.
+    """
     axes = (
-        _quotient_splits(groups, tiles, False),
-        _quotient_splits(out_blocks, tiles, True),
-        _quotient_splits(in_blocks, tiles, False),
-        _quotient_splits(taps, tiles, False),
+        _quotient_splits(groups, mode.tiles, False),
+        _quotient_splits(blocks[1], mode.tiles, True),
+        _quotient_splits(blocks[0], mode.tiles, False),
+        _quotient_splits(taps, mode.tiles, False),
     )
-    grid = [axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")]
-    used = grid[0] * grid[1] * grid[2] * grid[3]
-    enough = used <= tiles
-    p_group, p_out, p_in, p_tap = (axis[enough] for axis in grid)
+    used = functools.reduce(np.multiply.outer, axes)
+    enough = np.nonzero(used <= mode.tiles)
+    parts = [axis[at] for axis, at in zip(axes, enough, strict=True)]
+    p_group, p_out, p_in, p_tap = parts
+    groups_left = np.ceil(groups / p_group)
+    group_taps = groups_left * np.ceil(taps / p_tap)
+    blocks_in, blocks_out = np.ceil(blocks[0] / p_in), np.ceil(blocks[1] / p_out)
+    all_blocks = group_taps * blocks_in * blocks_out
+    block_start = _BLOCK_SUPERVISOR + _WORKERS * _BLOCK_WORKER
+    reduces = (p_in * p_tap > 1).astype(np.float64)
     return _Candidates(
-        parts=(p_group, p_out, p_in, p_tap),
-        positions=tiles // used[enough],
-        groups=-(-groups // p_group),
-        blocks_in=-(-in_blocks // p_in),
-        blocks_out=-(-out_blocks // p_out),
-        taps=-(-taps // p_tap),
-        shared=np.where(p_out % 2 == 0, 2, 1),
-        reduces=p_in * p_tap > 1,
+        parts=tuple(parts),
+        positions=np.floor(mode.tiles / used[enough]),
+        groups=groups_left,
+        channels_in=blocks_in * block[0],
+        channels_out=blocks_out * block[1],
+        tap_bytes=group_taps * mode.value_bytes,
+        start_cycles=_VERTEX_START + all_blocks * block_start,
+        position_cycles=all_blocks * (_WORKERS * mode.cycles),
+        input_cycles=np.where(p_out % 2 == 0, 1 / 8, 1 / 4),
+        moving_cycles=reduces * (mode.partial_bytes / 4),
+        adding_start=reduces * _REDUCTION_START,
+        adding_cycles=reduces / (2 if mode.partial_bytes == 4 else 4),
     )
 
 
@@ -267,34 +301,31 @@ def _best_split(extents: _Extents, mode: MatrixMode, limit: float) -> _Split | N
     """Evaluate all splits at once and return the cheapest within the memory limit."""
     in_blocks = -(-extents.channels_in // extents.block_in)
     out_blocks = -(-extents.channels_out // extents.block_out)
+    block = extents.block_in, extents.block_out
     splits = _candidates(
-        extents.groups, out_blocks, in_blocks, extents.taps, mode.tiles
+        extents.groups, (in_blocks, out_blocks), block, extents.taps, mode
     )
-    groups, taps = splits.groups, splits.taps
-    blocks_in, blocks_out = splits.blocks_in, splits.blocks_out
-    p_position = np.minimum(extents.positions, splits.positions)
-    positions = -(-extents.positions // p_position)
-    channels_in = np.minimum(blocks_in * extents.block_in, extents.channels_in)
-    channels_out = np.minimum(blocks_out * extents.block_out, extents.channels_out)
+    p_position = np.minimum(splits.positions, extents.positions)
+    positions = np.ceil(extents.positions / p_position)
+    channels_in = np.minimum(splits.channels_in, extents.channels_in)
+    channels_out = np.minimum(splits.channels_out, extents.channels_out)
 
-    inputs = groups * positions * channels_in * mode.value_bytes * extents.halo
-    weights = groups * taps * channels_in * channels_out * mode.value_bytes
-    partials = groups * positions * channels_out
-    partial_bytes = partials * mode.partial_bytes
-    temporary = inputs + weights + 2 * partial_bytes
+    group_positions = splits.groups * positions
+    inputs = group_positions * channels_in * (mode.value_bytes * extents.halo)
+    weights = splits.tap_bytes * channels_in * channels_out
+    partials = group_positions * channels_out
+    temporary = inputs + weights + partials * (2 * mode.partial_bytes)
 
-    per_block = _BLOCK_SUPERVISOR + _WORKERS * (
-        _BLOCK_WORKER + mode.cycles * -(-positions // _WORKERS)
-    )
-    compute = _VERTEX_START + groups * blocks_in * blocks_out * taps * per_block
-    exchange = inputs / (4 * splits.shared) + weights / 4
-    exchange += splits.reduces * partial_bytes / 4
-    reduced_per_cycle = 2 if mode.partial_bytes == 4 else 4
-    reduction = splits.reduces * (_REDUCTION_START + partials / reduced_per_cycle)
+    worker_positions = np.ceil(positions / _WORKERS)
+    compute = splits.start_cycles + splits.position_cycles * worker_positions
+    exchange = inputs * splits.input_cycles + weights / 4
+    exchange += splits.moving_cycles * partials
+    reduction = splits.adding_start + splits.adding_cycles * partials
 
-    cost = np.where(temporary <= limit, compute + exchange + reduction, np.inf)
-    at = int(np.argmin(cost))
-    if not np.isfinite(cost[at]):
+    cost = compute + exchange + reduction
+    cost[temporary > limit] = np.inf
+    at = int(cost.argmin())
+    if cost[at] == np.inf:
         return None
     return _Split(
         parts=(*(int(axis[at]) for axis in splits.parts), int(p_position[at])),
@@ -302,5 +333,5 @@ def _best_split(extents: _Extents, mode: MatrixMode, limit: float) -> _Split | N
         compute=float(compute[at]),
         exchange=float(exchange[at]),
         reduction=float(reduction[at]),
-        temporary_bytes=int(np.ceil(temporary[at])),
+        temporary_bytes=math.ceil(temporary[at]),
     )

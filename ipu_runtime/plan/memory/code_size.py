@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -66,17 +67,18 @@ def program_code(
         if not outlining or key not in distinct:
             total += size.state + size.exchange
         distinct.add(key)
-    plans = sum(key[0] in MATRIX_CODES for key in distinct)
-    conv_plans = sum(key[0] == "conv" for key in distinct)
-    vertices = 0.0
-    for code in {key[0] for key in distinct} - {"conv", "batched_matmul"}:
-        vertices += table.code[code].vertex_bytes_per_tile
-    if any(key[0] == "batched_matmul" for key in distinct) and not any(
-        key[0] == "matmul" for key in distinct
-    ):
+    codes = Counter(code for code, _, _ in distinct)
+    plans = sum(codes[code] for code in MATRIX_CODES)
+    vertices: float = sum(
+        table.code[code].vertex_bytes_per_tile
+        for code in codes
+        if code not in ("conv", "batched_matmul")
+    )
+    if "batched_matmul" in codes and "matmul" not in codes:
         vertices += table.code["batched_matmul"].vertex_bytes_per_tile
     vertices *= TRAINING_FACTOR if cost.training else 1.0
-    vertices += float(conv_vertex_bytes(np.float64(conv_plans), table))
+    if "conv" in codes:
+        vertices += float(conv_vertex_bytes(np.float64(codes["conv"]), table))
     values = table.values
     per_tile = (
         vertices + values["stack_bytes_per_tile"] + values["runtime_bytes_per_tile"]
@@ -85,7 +87,7 @@ def program_code(
         int(total + per_tile * cost.tiles),
         plans if outlining else instances,
         supersteps,
-        conv_plans > 0,
+        "conv" in codes,
     )
 
 

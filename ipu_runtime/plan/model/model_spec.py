@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,10 +40,7 @@ class Weight:
     @property
     def size(self) -> int:
         """Number of values."""
-        size = 1
-        for extent in self.shape:
-            size *= extent
-        return size
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class Layer:
     @property
     def parameters(self) -> int:
         """Number of trainable and other weight values that it adds."""
-        return sum(weight.size for weight in self.own_weights)
+        return sum(weight.size for weight in self.weights if not weight.shared)
 
     @property
     def trained(self) -> int:
@@ -93,10 +91,7 @@ class Layer:
     @property
     def output_size(self) -> int:
         """Values of one sample's output."""
-        size = 1
-        for extent in self.output_shape:
-            size *= extent
-        return size
+        return math.prod(self.output_shape)
 
 
 @dataclass(frozen=True)
