@@ -50,6 +50,18 @@ def test_pieces_become_progress_and_their_mean_the_epochs_step_time() -> None:
     assert ended.ipu_step_us == 224.0
 
 
+def test_an_epoch_that_ends_without_a_piece_has_the_step_time_of_the_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Plan, "ipu_step_us", 224.0)
+    observer, events, _ = _observer()
+    observer.epoch_goes_on({"steps": 9, "step_ms_sum": 27.0, "seconds": 1.0})
+    observer.epoch_ended(1, {"loss": 0.5})
+    (ended,) = events
+    assert isinstance(ended, EpochEnded)
+    assert (ended.host_step_ms, ended.ipu_step_us) == (3.0, 224.0)
+
+
 def test_a_pause_is_told_and_is_no_time_of_the_epoch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

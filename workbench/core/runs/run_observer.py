@@ -32,7 +32,8 @@ class RunObserver:
         self._epoch_began_s = time.perf_counter()
         self._step_ms_sum = 0.0
         self._steps_seen = 0
-        self._ipu_step_us = 0.0
+        # What goes on at the last step of an epoch may report no piece.
+        self._ipu_step_us = context.plan.ipu_step_us
         self._built: set[str] = set()
 
     def compiling(self, program: str) -> None:
