@@ -23,12 +23,13 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q tests/unit
 
-# Kills runs of every API at up to 30 random moments and resumes them; ten minutes.
+# Kills runs of every API at up to 30 random moments and resumes them, sweeps too.
 kill-test: $(STAMP)
 	IPU_WORKBENCH_KILLS=30 \
 	IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy,ipu_estimator,ipu_pipeline_estimator \
 		$(BIN)/python -m pytest -q --timeout 1800 \
-		tests/headless/test_kill_and_resume.py tests/runtime/test_resume_inside_epochs.py
+		tests/headless/test_kill_and_resume.py tests/headless/test_sweep_survives.py \
+		tests/runtime/test_resume_inside_epochs.py
 
 # About 10,000 hostile files, changes and records; takes some minutes.
 fuzz: $(STAMP)

@@ -202,7 +202,10 @@ def _assert_equal(run: StoredRun, reference: StoredRun) -> None:
 
 
 @pytest.mark.skipif(KILLS < 2, reason="make kill-test")
-def test_a_killed_sweep_ends_like_one_that_was_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_killed_sweep_ends_like_one_that_was_left_alone(
+    jobs: str, tmp_path: Path
+) -> None:
     preset = tmp_path / "killed.toml"
     preset.write_text(_preset("cpu", 3))
     grid = ("--grid", "train.learning_rate=0.001,0.01,0.1")
@@ -211,7 +214,7 @@ def test_a_killed_sweep_ends_like_one_that_was_left_alone(tmp_path: Path) -> Non
     moments = random.Random(SEED)
     words: tuple[str, ...] = (str(preset), *grid, "--group", "killed")
     for _ in range(KILLS // 10):
-        process = _start(killed, *SWEEP, *words)
+        process = _start(killed, *SWEEP, *words, "--jobs", jobs)
         _kill_after(process, "sweep_started", moments.uniform(0.0, 12.0))
         words = ("--resume", "killed")
     _finish(_start(killed, *SWEEP, "--resume", "killed"))
