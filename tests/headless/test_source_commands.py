@@ -54,6 +54,34 @@ def test_a_pipe_is_refused_at_once(
     assert "is not a regular file" in line
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("import", "own.py:build", "--output", "own.py"), "--output"),
+        (("capture", "own.py", "--output", "link.py"), "--output"),
+        (("export", "own.py:build", "--script", "./own.py"), "--script"),
+        (("plan", "own.py:build", "--trace", "own.py"), "--trace"),
+        (("optimize", "own.py:build", "--apply=1", "--output=own.py"), "--output"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_what_is_read_is_not_overwritten(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    option: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("raise SystemExit(9)")
+    Path("link.py").symlink_to("own.py")
+    code, (line,) = _said(capsys, *arguments)
+    assert code == 2
+    assert line.startswith(f"{option}: ")
+    assert "own.py is read; choose another file" in line
+    assert Path("own.py").read_text() == "raise SystemExit(9)"
+
+
 def test_what_is_no_source_cannot_be_imported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

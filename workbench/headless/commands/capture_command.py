@@ -25,7 +25,7 @@ from workbench.core.overlays.script_fields import changes_of
 from workbench.core.overlays.script_lines import code_of
 from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
-from workbench.headless.output import print_line, write_text
+from workbench.headless.output import check_target, print_line, write_text
 
 _OWN_OPTIONS = ("--output", "--program", "--diff")
 
@@ -67,6 +67,7 @@ def _capture(args: argparse.Namespace) -> int:
     if (args.output is None) == (args.diff is None):
         hint = "--output FILE writes an experiment, --diff FILE compares with one"
         raise UsageError([Problem("--output", "say either this or --diff", hint)])
+    check_target("--output", args.output, args.script)
     diff = load_preset(args.diff) if args.diff else None
     capture = Capture(code_of(args.script), args.program)
     with intercepted_by(capture), contextlib.redirect_stdout(sys.stderr):

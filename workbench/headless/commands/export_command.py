@@ -19,7 +19,7 @@ from workbench.headless.experiment_argument import (
     add_experiment_argument,
     read_experiment,
 )
-from workbench.headless.output import print_text, write_text
+from workbench.headless.output import check_target, print_text, write_text
 
 
 def add_parser(subparsers: Any) -> None:
@@ -44,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _export(args: argparse.Namespace) -> int:
+    check_target("--script", args.script, args.experiment)
     spec = _experiment(args)
     try:
         text = export_script(spec, sequential=args.sequential)

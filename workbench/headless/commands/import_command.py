@@ -27,7 +27,7 @@ from workbench.headless.experiment_argument import (
     add_experiment_argument,
     read_experiment,
 )
-from workbench.headless.output import print_text, write_text
+from workbench.headless.output import check_target, print_text, write_text
 
 _FIELD_OF_OPTION = {
     "input_shape": "model.input_shape",
@@ -67,6 +67,7 @@ def _import(args: argparse.Namespace) -> int:
     if not looks_like_source(args.experiment):
         text, hint = f'"{args.experiment}" names no model', f"valid: {SOURCE_FORMS}"
         raise UsageError([Problem("SOURCE", text, hint)])
+    check_target("--output", args.output, args.experiment)
     options = {name: getattr(args, name) for name in _FIELD_OF_OPTION}
     given = {name: value for name, value in options.items() if value is not None}
     if "data" in given:

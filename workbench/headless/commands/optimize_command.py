@@ -27,6 +27,7 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.output import (
+    check_target,
     print_json,
     print_line,
     readers_may_leave,
@@ -102,6 +103,7 @@ def run_optimize(args: argparse.Namespace) -> int:
 
 
 def _check_writing(args: argparse.Namespace) -> None:
+    check_target("--output", args.output, args.experiment)
     if args.output is not None and args.apply is None:
         text = "nothing is written without --apply"
         raise UsageError([Problem("--output", text, "--apply N")])

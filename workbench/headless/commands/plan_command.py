@@ -22,6 +22,7 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.output import (
+    check_target,
     print_json,
     print_line,
     readers_may_leave,
@@ -81,6 +82,7 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_plan(args: argparse.Namespace) -> int:
     """Print the plan of an experiment."""
+    check_target("--trace", args.trace, args.experiment)
     conditions, other = read_gate(args)
     spec, loaded = read_experiment(args)
     plan = plan_inference(spec) if args.inference else plan_experiment(spec)
