@@ -82,6 +82,21 @@ def test_what_is_read_is_not_overwritten(
     assert Path("own.py").read_text() == "raise SystemExit(9)"
 
 
+@pytest.mark.parametrize("target", ["pipe", "."])
+def test_a_capture_needs_room_for_two_files(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    Path("own.py").write_text("raise SystemExit(9)")
+    code, (line,) = _said(capsys, "capture", "own.py", "--output", target)
+    assert code == 2
+    assert "is no regular file" in line
+
+
 def test_what_is_no_source_cannot_be_imported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

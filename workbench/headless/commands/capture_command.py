@@ -67,7 +67,7 @@ def _capture(args: argparse.Namespace) -> int:
     if (args.output is None) == (args.diff is None):
         hint = "--output FILE writes an experiment, --diff FILE compares with one"
         raise UsageError([Problem("--output", "say either this or --diff", hint)])
-    check_target("--output", args.output, args.script)
+    _check_output(args)
     diff = load_preset(args.diff) if args.diff else None
     capture = Capture(code_of(args.script), args.program)
     with intercepted_by(capture), contextlib.redirect_stdout(sys.stderr):
@@ -88,6 +88,17 @@ def _capture(args: argparse.Namespace) -> int:
     for line in patch_lines(capture, changes, diff.tables):
         print_line(line)
     return ExitCode.DONE
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Refuse what could not be written, before the script runs for hours."""
+    if args.output is None:
+        return
+    check_target("--output", args.output, args.script)
+    output = Path(os.path.expanduser(args.output))
+    if output.exists() and not output.is_file():
+        text = f"{output} is no regular file, and another one is written beside it"
+        raise UsageError([Problem("--output", text, "name a file")])
 
 
 def _take_options(args: argparse.Namespace) -> None:
