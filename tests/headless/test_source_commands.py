@@ -45,6 +45,18 @@ def test_a_missing_file_is_one_line(
     assert "No such file" in line
 
 
+def test_a_current_directory_that_was_deleted_is_named(
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    code, (line,) = _said(capfd, "plan", "own.py:build")
+    assert code == 1
+    assert line == "the current directory: No such file or directory"
+
+
 def test_a_pipe_is_refused_at_once(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

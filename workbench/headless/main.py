@@ -80,8 +80,10 @@ def main(
         return ExitCode.DONE
     except OSError as error:
         discard_output()
-        what = f"{error.filename}: " if error.filename else ""
-        say(f"{what}{error.strerror or error}")
+        # Only asking for the current directory misses something without a name.
+        gone = "the current directory" if isinstance(error, FileNotFoundError) else ""
+        what = error.filename or gone
+        say(f"{what}: {error.strerror}" if what else str(error.strerror or error))
         return ExitCode.FAILED
     return code
 
