@@ -41,7 +41,7 @@ async def test_wrong_value(make_app: MakeApp, size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         await pilot.press("2")
         await settle(pilot, app)
-        await pilot.press(*["down"] * 20)
+        await pilot.press(*["down"] * 21)
         await pilot.pause()
         check_snapshot(f"wrong-value-{size[0]}x{size[1]}", screen_text(app))
 

@@ -133,6 +133,20 @@ def test_padding_fills_a_batch_of_which_less_than_half_is_there() -> None:
     assert y.tolist() == weight.tolist() == [1] * 3 + [0] * 5
 
 
+def test_an_estimators_script_has_the_loss_of_logits() -> None:
+    for name in ("cifar10-ipu-estimator", "cifar10-ipu-pipeline-estimator"):
+        text = export_script(
+            _spec(
+                name,
+                "data.dataset=synthetic",
+                "train.loss=binary_crossentropy_from_logits",
+            )
+        )
+        assert "keras.losses.binary_crossentropy(labels, x, from_logits=True)" in text
+        assert "tf.cast(x > 0.0, tf.float32)" in text
+        assert '.astype("float32")' in text
+
+
 def test_only_chains_can_be_sequential() -> None:
     with pytest.raises(ScriptError, match="only a chain"):
         export_script(_spec("resnet50-pod16"), sequential=True)
@@ -180,7 +194,10 @@ def _source_spec(source: str, named: bool, *changes: str) -> ExperimentSpec:
         LayerSpec("place", "Dense", {"units": 5, "activation": "softmax"}, ("both",)),
     ]
     inputs = TensorFacts("first", (8,)), TensorFacts("second", (4,), "int32")
-    outputs = TensorFacts("kind", (3,)), TensorFacts("place", (5,))
+    outputs = (
+        TensorFacts("kind", (3,), activation="softmax"),
+        TensorFacts("place", (5,), activation="softmax"),
+    )
     model, _ = resolve_model(layers)
     read = SourceModel(model, (), inputs, outputs, named, named)
     save_source_model(content_key(parse_source(source)), read)
@@ -204,6 +221,7 @@ def test_every_kind_of_source_becomes_a_clean_script(tmp_path: Path) -> None:
             ("net.keras", True, ("train.evaluate=false",)),
             ("net.h5", False, ("train.steps_per_epoch=4",)),
             ("net.json", True, ("train.loss=mse", "data.labels=categorical")),
+            ("net.h5", True, ("train.losses=mse,binary_crossentropy_from_logits",)),
             ("net.py:build", False, pipelined),
         ]
     ):

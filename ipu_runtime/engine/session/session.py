@@ -178,8 +178,8 @@ def _program(model: Any, phase: str, planned: ProgramPlan, hidden: bool) -> Prog
     kind = "Sequential" if isinstance(model, keras.Sequential) else "Model"
     facts: dict[str, Any] = {"one_block": hidden, "keras": kind}
     if phase == "train":
-        loss, rate = model.loss, getattr(model.optimizer, "learning_rate", None)
-        facts["loss"] = loss if isinstance(loss, str) else getattr(loss, "name", None)
+        rate = getattr(model.optimizer, "learning_rate", None)
+        facts["losses"] = list(map(_loss_facts, _losses_in_order(model)))
         facts["learning_rate"] = None if rate is None else float(rate)
     return Program(
         {"train": "fit", "test": "evaluate"}.get(phase, phase),
@@ -188,6 +188,21 @@ def _program(model: Any, phase: str, planned: ProgramPlan, hidden: bool) -> Prog
         planned.reason,
         facts,
     )
+
+
+def _losses_in_order(model: Any) -> list[Any]:
+    """Return what `compile` was given as losses, in the order of the outputs."""
+    loss = model.loss
+    if isinstance(loss, dict):
+        return [loss.get(name) for name in getattr(model, "output_names", loss)]
+    return list(loss) if isinstance(loss, (list, tuple)) else [loss]
+
+
+def _loss_facts(loss: Any) -> tuple[str, bool]:
+    """Return the name of a loss, empty if it has none, and if it takes logits."""
+    name = loss if isinstance(loss, str) else getattr(loss, "name", "")
+    name = name or getattr(loss, "__name__", "")
+    return name, bool(getattr(loss, "from_logits", False))
 
 
 def join_executions(session: Session, callbacks: BatchCallbacks) -> None:

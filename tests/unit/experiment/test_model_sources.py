@@ -18,10 +18,8 @@ from workbench.core.experiment.preset_store import (
     load_preset,
     save_preset,
 )
-from workbench.core.experiment.source_experiment import (
-    source_preset,
-    with_suitable_loss,
-)
+from workbench.core.experiment.source_experiment import source_preset
+from workbench.core.experiment.suitable_loss import with_suitable_loss
 from workbench.core.experiment.tables import spec_to_tables
 from workbench.core.experiment.validation import validate
 from workbench.core.models.model_source import (
@@ -78,7 +76,10 @@ def known(tmp_path: Path) -> Path:
         ]
     )
     read = SourceModel(
-        spec, (), (TensorFacts("input", (8,)),), (TensorFacts("out", (3,)),)
+        spec,
+        (),
+        (TensorFacts("input", (8,)),),
+        (TensorFacts("out", (3,), "float32", "softmax"),),
     )
     save_source_model(content_key(parse_source(str(path))), read)
     return path
@@ -88,7 +89,7 @@ def _tables(source: Path | str, **model: Any) -> dict[str, Any]:
     tables: dict[str, Any] = dict(source_preset(str(source)).tables)
     tables["model"] = {**tables["model"], **model}
     read = SourceModel(None, outputs=(TensorFacts("out", (3,)),))
-    return with_suitable_loss(tables, read)
+    return with_suitable_loss(tables, read, None)[0]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_what_was_read_is_kept_as_it_was(known: Path) -> None:
     assert found is not None
     assert found.spec is not None
     assert [layer.output_shape for layer in found.spec.layers] == [(8,), (4,), (3,)]
-    assert found.outputs == (TensorFacts("out", (3,)),)
+    assert found.outputs == (TensorFacts("out", (3,), "float32", "softmax"),)
 
 
 def test_a_model_is_read_where_no_cache_can_be_written(

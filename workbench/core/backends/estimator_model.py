@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipu_runtime import optimizers
 from ipu_runtime.engine.programs.progress_scalars import add_progress_scalar
+from workbench.core.data.model_tensors import compared_outputs
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.topology import topology
 
@@ -17,25 +18,29 @@ v1 = tf.compat.v1
 
 def loss_of(spec: ExperimentSpec, labels: Any, outputs: Any) -> Any:
     """Return the mean loss of a batch, and show its accuracy to whoever watches."""
-    functions = {
-        "categorical_crossentropy": keras.losses.categorical_crossentropy,
-        "sparse_categorical_crossentropy": keras.losses.sparse_categorical_crossentropy,
-        "mse": keras.losses.mean_squared_error,
-    }
-    right = tf.equal(classes_of(spec, labels), predictions_of(outputs))
+    ((_, loss),) = compared_outputs(spec)
+    right = tf.equal(classes_of(spec, labels), predictions_of(spec, outputs))
     add_progress_scalar("accuracy", tf.reduce_mean(tf.cast(right, tf.float32)))
-    return tf.reduce_mean(functions[spec.train.loss](labels, outputs))
+    logits = {"from_logits": True} if loss.from_logits else {}
+    values = getattr(keras.losses, loss.function)(labels, outputs, **logits)
+    return tf.reduce_mean(values)
 
 
 def classes_of(spec: ExperimentSpec, labels: Any) -> Any:
-    """Return the class numbers behind labels."""
-    if spec.data.labels == "sparse":
+    """Return the class numbers behind labels, or yes and no."""
+    ((_, loss),) = compared_outputs(spec)
+    if loss.labels == "binary":
+        return tf.cast(labels > 0.5, tf.int32)
+    if (loss.labels or spec.data.labels) == "sparse":
         return labels
     return tf.argmax(labels, axis=-1, output_type=tf.int32)
 
 
-def predictions_of(outputs: Any) -> Any:
-    """Return the predicted class numbers."""
+def predictions_of(spec: ExperimentSpec, outputs: Any) -> Any:
+    """Return the predicted class numbers, or yes and no."""
+    ((_, loss),) = compared_outputs(spec)
+    if loss.labels == "binary":
+        return tf.cast(outputs > loss.threshold, tf.int32)
     return tf.argmax(outputs, axis=-1, output_type=tf.int32)
 
 

@@ -31,7 +31,7 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
             train_op = optimizer_of(spec, accumulates=True).minimize(loss)
             return EstimatorSpec(mode, loss=loss, train_op=train_op)
         accuracy = tf.compat.v1.metrics.accuracy(
-            classes_of(spec, labels), predictions_of(outputs)
+            classes_of(spec, labels), predictions_of(spec, outputs)
         )
         return EstimatorSpec(mode, loss=loss, eval_metric_ops={"accuracy": accuracy})
 

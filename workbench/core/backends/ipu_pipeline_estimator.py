@@ -73,7 +73,7 @@ def _stage_function(
         loss = loss_of(spec, labels, outputs)
         if training:
             return loss
-        return loss, predictions_of(outputs), classes_of(spec, labels)
+        return loss, predictions_of(spec, outputs), classes_of(spec, labels)
 
     return run
 

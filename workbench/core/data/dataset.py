@@ -25,13 +25,20 @@ from workbench.core.data.dataset_facts import (
 )
 from workbench.core.data.downloads import download_cifar10
 from workbench.core.data.image_folder import load_images
+from workbench.core.data.model_tensors import (
+    compared_outputs,
+    meets,
+    model_tensors,
+    numbers_to_meet,
+    suited,
+)
 from workbench.core.data.sample_counts import PartCount, SampleCounts, count
-from workbench.core.data.synthetic_data import synthetic_arrays, synthetic_tensors
+from workbench.core.data.synthetic_data import synthetic_tensors
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.models.model_source import parse_source
 from workbench.core.models.source_files import content_key
-from workbench.core.models.source_model import SourceModel, TensorFacts
+from workbench.core.models.source_model import TensorFacts
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +61,6 @@ class PreparedData:
 
     train: PreparedPart
     test: PreparedPart
-    classes: int
 
     def report(self) -> str:
         """Say in one line what preparation did to the data."""
@@ -77,52 +83,56 @@ def load_prepared(
         spec: The experiment.
         tell: Told what is going on when that takes long, as a download does.
     """
-    if spec.model.read is not None and spec.data.dataset == "synthetic":
-        return _made_up(spec, spec.model.read)
+    if spec.data.dataset == "synthetic":
+        return _made_up(spec)
     if spec.data.read is not None:
         return _of_function(spec, spec.data.read)
     arrays = _load(spec, tell)
     facts = data_facts(spec.data)
-    real = facts.label_shape is not None
+    ((end, loss),) = compared_outputs(spec)
+    meant = meets(arrays["y_train"].shape[1:], end.shape)
+    meant = meant and loss.labels in ("", "binary")
+    real = facts.label_shape is not None or meant
     classes = 0 if real else _classes(spec, arrays)
+    form = loss.labels or spec.data.labels
     counts: SampleCounts = count(spec)
     shape = _input_shape(spec)
     pixels = facts.pixels and not takes_bytes(spec)
     parts = {
         part: _prepare(
             _samples(arrays[f"x_{part}"], counted, shape, pixels),
-            _numbers(arrays[f"y_{part}"], counted, _output_shape(spec))
+            numbers_to_meet(loss, _kept(arrays[f"y_{part}"], counted), end.shape)
             if real
-            else _labels(arrays[f"y_{part}"], counted, classes, spec.data.labels),
+            else _labels(arrays[f"y_{part}"], counted, classes, form),
             counted,
         )
         for part, counted in (("train", counts.train), ("test", counts.test))
     }
-    return PreparedData(parts["train"], parts["test"], classes)
+    return PreparedData(parts["train"], parts["test"])
 
 
-def _made_up(spec: ExperimentSpec, read: SourceModel) -> PreparedData:
-    """Return samples and labels for all inputs and outputs of a source's model."""
+def _made_up(spec: ExperimentSpec) -> PreparedData:
+    """Return samples and labels for all inputs and outputs of the model."""
+    inputs, outputs, named_inputs, named_outputs = model_tensors(spec)
     counts = count(spec)
     parts = []
     for number, counted in enumerate((counts.train, counts.test)):
         kept = slice(min(counted.available, counted.prepared))
-        x, y = synthetic_tensors(spec, read, number, counted.available)
+        x, y = synthetic_tensors(spec, number, counted.available)
         parts.append(
             _prepare(
-                _packed([array[kept] for array in x], read.inputs, read.named_inputs),
-                _packed([array[kept] for array in y], read.outputs, read.named_outputs),
+                _packed([array[kept] for array in x], inputs, named_inputs),
+                _packed([array[kept] for array in y], outputs, named_outputs),
                 counted,
             )
         )
-    return PreparedData(parts[0], parts[1], classes=0)
+    return PreparedData(parts[0], parts[1])
 
 
 def _of_function(spec: ExperimentSpec, facts: DatasetFacts) -> PreparedData:
     """Return what a function of the user's gives, as model and loss take it."""
     # Late, because few experiments have such data.
     from workbench.core.data.data_function import load_function_data
-    from workbench.core.data.model_tensors import model_tensors, suited
 
     source = parse_source(spec.data.dataset)
     if content_key(source) != spec.data.content:
@@ -142,7 +152,7 @@ def _of_function(spec: ExperimentSpec, facts: DatasetFacts) -> PreparedData:
                 counted,
             )
         )
-    return PreparedData(parts[0], parts[1], classes=0)
+    return PreparedData(parts[0], parts[1])
 
 
 def _packed(arrays: list[Array], facts: Sequence[TensorFacts], named: bool) -> Any:
@@ -157,8 +167,6 @@ def _load(spec: ExperimentSpec, tell: Callable[[str], None]) -> dict[str, Array]
         return load_packaged(name)
     if name == "cifar10-full":
         return download_cifar10(tell)
-    if name == "synthetic":
-        return synthetic_arrays(spec)
     path = Path(os.path.expanduser(name))
     facts = data_facts(spec.data)  # Says what is wrong before anything is read.
     if facts.images:
@@ -181,13 +189,6 @@ def _load(spec: ExperimentSpec, tell: Callable[[str], None]) -> dict[str, Array]
 def _input_shape(spec: ExperimentSpec) -> tuple[int, ...] | None:
     model, _ = resolved(spec.model)
     return model.input_layers[0].output_shape if model else None
-
-
-def _output_shape(spec: ExperimentSpec) -> tuple[int, ...]:
-    model, _ = resolved(spec.model)
-    assert model is not None
-    ends = (layer for layer in model.layers if layer.name == model.outputs[0])
-    return next(ends).output_shape
 
 
 def _classes(spec: ExperimentSpec, arrays: dict[str, Array]) -> int:
@@ -221,7 +222,7 @@ def _samples(
     shape: tuple[int, ...] | None,
     pixels: bool,
 ) -> Array:
-    kept = samples[: min(counted.available, counted.prepared)]
+    kept = _kept(samples, counted)
     if pixels:
         # The documents scale them to the range from 0 to 1.
         kept = kept.astype(np.float32) / np.float32(255)
@@ -239,14 +240,12 @@ def _samples(
     return kept
 
 
-def _numbers(labels: Array, counted: PartCount, shape: tuple[int, ...]) -> Array:
-    """Return labels that the output is to meet, in its shape."""
-    kept = labels[: min(counted.available, counted.prepared)].astype(np.float32)
-    return kept.reshape((len(kept), *shape))
+def _kept(values: Array, counted: PartCount) -> Array:
+    return values[: min(counted.available, counted.prepared)]
 
 
 def _labels(labels: Array, counted: PartCount, classes: int, form: str) -> Array:
-    kept = labels[: min(counted.available, counted.prepared)]
+    kept = _kept(labels, counted)
     if kept.ndim == 2 and kept.shape[1] == 1:
         kept = kept[:, 0]
     if form == "sparse":

@@ -188,7 +188,7 @@ class Draft:
     def next_choice(self, path: str) -> bool:
         """Flip a switch or take the next choice; tell whether the field has any."""
         item = draft_fields()[path]
-        choices: Sequence[Any] = item.choices
+        choices: Sequence[Any] = item.choices if item.kind is Kind.CHOICE else ()
         if item.kind is Kind.BOOL:
             choices = (False, True)
         if not choices:

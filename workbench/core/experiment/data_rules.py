@@ -14,47 +14,62 @@ from workbench.core.data.dataset_facts import (
     labels_beyond,
 )
 from workbench.core.data.image_folder import COLOR_MODES
-from workbench.core.data.model_tensors import tensor_problems
+from workbench.core.data.model_tensors import (
+    compared_outputs,
+    meets,
+    model_tensors,
+    tensor_problems,
+)
 from workbench.core.data.sample_counts import count
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.losses import Loss
 from workbench.core.experiment.resolved_model import resolved
-
-_LABELS_OF_LOSS = {
-    "categorical_crossentropy": "categorical",
-    "sparse_categorical_crossentropy": "sparse",
-}
+from workbench.core.models.source_model import TensorFacts
 
 
 def check_labels(spec: ExperimentSpec) -> Iterator[Problem]:
-    """Labels and the loss have to be of one form."""
-    wanted = _LABELS_OF_LOSS.get(spec.train.loss)
-    if wanted and wanted != spec.data.labels:
-        by_labels = {labels: loss for loss, labels in _LABELS_OF_LOSS.items()}
-        yield Problem(
-            "train.loss",
-            f"{spec.train.loss} needs {wanted} labels, but data.labels is "
-            f"{spec.data.labels}",
-            f"use {by_labels[spec.data.labels]}, or data.labels = {wanted}",
-            suggestion=by_labels[spec.data.labels],
-        )
-
-
-def check_probabilities(spec: ExperimentSpec) -> Iterator[Problem]:
-    """A cross-entropy of logits would train, and towards nothing that is meant."""
-    model, _ = resolved(spec.model)
-    if spec.train.loss not in _LABELS_OF_LOSS or model is None:
+    """Labels and the loss have to be of one form; losses of outputs say theirs."""
+    loss = Loss(spec.train.loss)
+    if spec.train.losses or loss.labels in ("", "binary", spec.data.labels):
         return
-    for layer in model.layers:
-        activation = layer.spec.settings.get("activation") or "linear"
-        ends_linear = layer.kind in ("Dense", "Conv2D") and activation == "linear"
-        if layer.name in model.outputs and ends_linear:
-            yield Problem(
-                "train.loss",
-                f"{spec.train.loss} takes probabilities, but {layer.name} has no "
-                "softmax",
-                "end the model with a softmax, or use mse",
-                Severity.WARNING,
-            )
+    fitting = loss.for_labels(spec.data.labels).name
+    yield Problem(
+        "train.loss",
+        f"{loss.name} needs {loss.labels} labels, but data.labels is "
+        f"{spec.data.labels}",
+        f"use {fitting}, or data.labels = {loss.labels}",
+        suggestion=fitting,
+    )
+
+
+def check_losses(spec: ExperimentSpec) -> Iterator[Problem]:
+    """Every output has a loss, and one that takes what it is."""
+    if resolved(spec.model)[0] is None:
+        return
+    outputs, losses = model_tensors(spec)[1], spec.train.losses
+    if losses and len(losses) != len(outputs):
+        names = ", ".join(end.name for end in outputs)
+        yield Problem(
+            "train.losses",
+            f"{len(losses)} given, but the model has {len(outputs)} outputs: {names}",
+            "give one for each, in this order, or none",
+            suggestion=[],
+        )
+        return
+    for end, loss in compared_outputs(spec):
+        makes_logits = end.activation == "linear"
+        if not (loss.labels and end.activation) or makes_logits == loss.from_logits:
+            continue
+        fitting = loss.of(from_logits=makes_logits).name
+        ends = "no softmax or sigmoid" if makes_logits else f"a {end.activation}"
+        yield Problem(
+            "train.losses" if losses else "train.loss",
+            f"{loss.name} takes {'probabilities' if makes_logits else 'logits'}, but "
+            f"{end.name} has {ends}",
+            f"use {fitting}",
+            Severity.WARNING,
+            suggestion=None if losses else fitting,
+        )
 
 
 def check_samples(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -143,29 +158,47 @@ def check_shapes(spec: ExperimentSpec) -> Iterator[Problem]:
             f"holds images, but the model takes {_by_x(wanted)}",
             "images need an input of height, width and 1, 3 or 4 channels",
         )
-    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
-    width = output.output_shape[-1] if output.output_shape else 1
-    yield from _numbers(spec, facts, output.output_shape)
-    lowest, highest = facts.labels or (0, 0)
-    if facts.classes is None and (lowest < 0 or highest >= width):
-        text, hint = labels_beyond(lowest, highest, output.name, width)
-        yield Problem("data.dataset", text, hint)
-    if facts.classes is None or spec.train.loss == "mse":
-        return
-    exact = spec.data.labels == "categorical"
-    if width < facts.classes or (exact and width != facts.classes):
-        yield Problem(
-            "model.layers",
-            f"the last layer {output.name} has {width} outputs, but the data have "
-            f"{facts.classes} classes",
-            f"give it {facts.classes}",
-        )
+    for end, loss in compared_outputs(spec):
+        yield from _number_problems(loss, facts, end.shape)
+        yield from _class_problems(loss, facts, end)
 
 
-def _numbers(
-    spec: ExperimentSpec, facts: DatasetFacts, shape: tuple[int, ...]
+def _class_problems(
+    loss: Loss, facts: DatasetFacts, end: TensorFacts
 ) -> Iterator[Problem]:
-    if facts.class_shape not in (None, shape[:-1], (*shape[:-1], 1)):
+    width = end.shape[-1] if end.shape else 1
+    met = meets(facts.class_shape or (), end.shape)
+    if not loss.labels and met:
+        return
+    lowest, highest = facts.labels or (0, (facts.classes or 1) - 1)
+    if loss.labels == "binary" and met:
+        if lowest < 0 or highest > 1:
+            yield Problem(
+                "train.loss",
+                f"{loss.name} takes 0 or 1, but the labels go from {lowest} to "
+                f"{highest}",
+                "use mse, or give the model an output for every class",
+            )
+    elif facts.classes is None and (lowest < 0 or highest >= width):
+        text, hint = labels_beyond(lowest, highest, end.name, width)
+        yield Problem("data.dataset", text, hint)
+    elif facts.classes is not None and loss.labels:
+        exact = loss.labels != "sparse"
+        if width < facts.classes or (exact and width != facts.classes):
+            yield Problem(
+                "model.layers",
+                f"the last layer {end.name} has {width} outputs, but the data have "
+                f"{facts.classes} classes",
+                f"give it {facts.classes}",
+            )
+
+
+def _number_problems(
+    loss: Loss, facts: DatasetFacts, shape: tuple[int, ...]
+) -> Iterator[Problem]:
+    classes_fit = facts.class_shape in (None, shape[:-1], (*shape[:-1], 1))
+    met = loss.labels in ("", "binary") and meets(facts.class_shape or (), shape)
+    if not classes_fit and not met:
         yield Problem(
             "data.dataset",
             f"its labels are {_by_x(facts.class_shape or ()) or 1} whole numbers per "
@@ -174,9 +207,10 @@ def _numbers(
         )
     if facts.label_shape is None:
         return
-    fitting = "categorical_crossentropy" if facts.label_shape == shape else "mse"
-    if spec.train.loss not in ("mse", fitting):
-        text = f"{spec.train.loss} needs classes, but the labels are real numbers"
+    one_hot = facts.label_shape == shape
+    if loss.labels == "sparse" or (loss.labels == "categorical" and not one_hot):
+        fitting = loss.for_labels("categorical").name if one_hot else "mse"
+        text = f"{loss.name} needs classes, but the labels are real numbers"
         yield Problem("train.loss", text, f"use {fitting}", suggestion=fitting)
     elif prod(facts.label_shape) != prod(shape):
         yield Problem(

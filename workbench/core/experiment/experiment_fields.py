@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ipu_runtime.plan.config.field import Affects, Field, Kind
+from workbench.core.experiment.losses import LOSSES
 
 _TIME, _MEMORY = Affects.TIME, Affects.MEMORY
 _NUMERICS, _DEVICE = Affects.NUMERICS, Affects.DEVICE
@@ -36,7 +37,8 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "its first row; a directory that has a directory of images per class, or such "
         "directories in train and test; file.py:function or package.module:function "
         "that returns a tf.data.Dataset of samples and labels, or two of them. Labels "
-        "are class numbers, or real numbers for train.loss = mse.",
+        "are class numbers, 0 or 1 for train.loss = binary_crossentropy, any numbers "
+        "for mse.",
         (_NUMERICS,),
     ),
     Field(
@@ -168,9 +170,19 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "train.loss",
         Kind.CHOICE,
         "categorical_crossentropy",
-        "What is minimised; must suit data.labels.",
+        "What is minimised; must suit data.labels. Those from logits are for outputs "
+        "without softmax or sigmoid.",
         (_NUMERICS,),
-        choices=("categorical_crossentropy", "sparse_categorical_crossentropy", "mse"),
+        choices=LOSSES,
+    ),
+    Field(
+        "train.losses",
+        Kind.TEXT_LIST,
+        [],
+        "A choice of train.loss for every output of the model, in their order, whose "
+        "sum is minimised; empty means train.loss for all.",
+        (_NUMERICS,),
+        choices=LOSSES,
     ),
     Field(
         "train.epochs",

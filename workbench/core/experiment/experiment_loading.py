@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
-from workbench.core.data.dataset_facts import NAMED
+from workbench.core.data.dataset_facts import (
+    NAMED,
+    DatasetError,
+    DatasetFacts,
+    data_facts,
+)
 from workbench.core.experiment.data_tables import with_data_read
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.model_tables import (
@@ -25,13 +30,10 @@ from workbench.core.experiment.preset_store import (
     PresetError,
     load_preset,
 )
-from workbench.core.experiment.source_experiment import (
-    source_preset,
-    with_suitable_loss,
-    without_counts,
-)
+from workbench.core.experiment.source_experiment import source_preset, without_counts
+from workbench.core.experiment.suitable_loss import with_suitable_loss
 from workbench.core.experiment.tables import field_value
-from workbench.core.experiment.validation import validate
+from workbench.core.experiment.validation import understood, validate
 from workbench.core.models.model_source import SourceError, looks_like_source
 
 _SOURCE = "model.source="
@@ -49,6 +51,8 @@ class LoadedExperiment:
     problems: tuple[Problem, ...]
     sources: Mapping[str, str] = field(default_factory=dict)
     """Where the value of every field comes from."""
+    losses: tuple[str, ...] = ()
+    """The losses that were chosen for the outputs of a source, and why."""
 
 
 def load_experiment(
@@ -78,16 +82,17 @@ def load_experiment(
     tables, wrong_variables = apply_overrides(preset.tables, from_environment)
     tables, wrong_changes = apply_overrides(tables, from_command)
     problems: tuple[Problem, ...] = ()
+    chosen: tuple[str, ...] = ()
     if not (wrong_variables or wrong_changes):
         named = is_source or any(text.startswith(_SOURCE) for text in from_command)
         tables, read, problems = with_source_read(
             tables, tell, trust=trust, named=named
         )
-        if is_source and read is not None:
-            tables = with_suitable_loss(tables, read)
         named = any(text.startswith(_DATASET) for text in from_command)
         tables, wrong = with_data_read(tables, tell, trust=trust, named=named)
         problems += wrong
+        if is_source and read is not None:
+            tables, chosen = with_suitable_loss(tables, read, _facts(tables))
     spec, found = validate(tables) if not problems else (None, ())
     problems = (*problems, *found)
     # A change that was refused is not in the tables: what it would have repaired
@@ -99,6 +104,7 @@ def load_experiment(
         None if refused else spec,
         refused or problems,
         _sources(preset, from_environment, from_command),
+        chosen,
     )
 
 
@@ -115,6 +121,17 @@ def recorded_experiment(
     tables, wrong = with_data_read(tables, tell, trust=trust)
     problems += wrong
     return (None, problems) if problems else validate(tables)
+
+
+def _facts(tables: Mapping[str, Any]) -> DatasetFacts | None:
+    """Return what is known of an experiment's data; None if they are made up."""
+    if field_value(tables, "data.dataset") in (None, "synthetic"):
+        return None
+    try:
+        return data_facts(understood(tables).data)
+    except DatasetError:
+        # The check of the data says so.
+        return None
 
 
 def _names_own_data(changes: Iterable[str]) -> bool:

@@ -21,7 +21,7 @@ from workbench.core.experiment.api_rules import (
 )
 from workbench.core.experiment.data_rules import (
     check_labels,
-    check_probabilities,
+    check_losses,
     check_samples,
     check_shapes,
 )
@@ -145,8 +145,8 @@ def _ipu_config(spec: ExperimentSpec) -> Iterator[Problem]:
 
 _Rule = Callable[[ExperimentSpec], Iterator[Problem]]
 _RULES: tuple[tuple[_Rule, tuple[str, ...]], ...] = (
-    (check_labels, ("data.labels", "train.loss")),
-    (check_probabilities, ("train.loss", "model.layers")),
+    (check_labels, ("data.labels", "train.loss", "train.losses")),
+    (check_losses, ("train.loss", "train.losses", "model.layers")),
     (check_cpu_pipeline, ("execution.api", "pipeline.stages")),
     (check_cpu_accumulation, ("execution.api", "execution.gradient_accumulation")),
     (check_instances, ("execution.api", "execution.instances")),
@@ -170,6 +170,6 @@ _RULES: tuple[tuple[_Rule, tuple[str, ...]], ...] = (
     (check_model_directory, ("execution.api", "execution.model_dir")),
     (_ipu_config, ("execution.api", "ipu")),
     (check_samples, _DATA_FIELDS),
-    (check_shapes, ("data.dataset", "data.labels", "train.loss", "model.layers")),
+    (check_shapes, ("data.dataset", "train.loss", "train.losses", "model.layers")),
 )
 """Every rule with the fields that it looks at."""

@@ -96,6 +96,7 @@ class Train:
     learning_rate: float
     momentum: float
     loss: str
+    losses: tuple[str, ...]
     epochs: int
     steps_per_epoch: int
     evaluate: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ipu_runtime.plan.config.field import Field, Kind, nearest
@@ -76,7 +77,8 @@ def read_value(field: Field, value: Any, where: str) -> tuple[Any, Problem | Non
 def describe_valid(field: Field) -> str:
     """Return in words what the field takes."""
     if field.choices:
-        return " or ".join(choice or '""' for choice in field.choices)
+        choices = " or ".join(choice or '""' for choice in field.choices)
+        return choices if field.kind is Kind.CHOICE else f"a list of {choices}"
     text = field.kind.value
     low, high = _limit(field.minimum), _limit(field.maximum)
     if low and high:
@@ -180,13 +182,16 @@ def _read_list(field: Field, value: Any, where: str) -> tuple[Any, Problem | Non
     ):
         return value, _wrong_type(field, value, where)
     items = list(value)
-    if item_type is str:
+    if item_type is str and not field.choices:
         return items, _unprintable_problem(items, where)
-    if item_type is int:
-        for item in items:
+    for item in items:
+        if item_type is int:
             problem = _range_problem(field, item, where)
-            if problem:
-                return items, problem
+        elif problem := _choice_problem(field, item, where):
+            # No single choice can take the place of the list.
+            problem = replace(problem, suggestion=None)
+        if problem:
+            return items, problem
     return items, None
 
 

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from workbench.core.experiment.preset_store import Preset
-from workbench.core.experiment.tables import field_value
 from workbench.core.models.model_source import parse_source
-
-if TYPE_CHECKING:
-    from workbench.core.models.source_model import SourceModel
 
 
 def source_preset(text: str) -> Preset:
@@ -41,31 +35,3 @@ def without_counts(preset: Preset) -> Preset:
     data = preset.tables["data"]
     kept = {name: value for name, value in data.items() if name not in counts}
     return replace(preset, tables={**preset.tables, "data": kept})
-
-
-def with_suitable_loss(tables: Mapping[str, Any], read: SourceModel) -> dict[str, Any]:
-    """Return the experiment with the loss that suits the outputs, if it has none."""
-    if field_value(tables, "train.loss") is not None:
-        return dict(tables)
-    labels, loss = "categorical", "mse"
-    if _is_classifier(read):
-        labels, loss = "sparse", "sparse_categorical_crossentropy"
-    if field_value(tables, "data.labels") == "categorical" and loss != "mse":
-        loss = "categorical_crossentropy"
-    data = tables.get("data", {})
-    return {
-        **tables,
-        "data": {**data, "labels": data.get("labels", labels)},
-        "train": {**tables.get("train", {}), "loss": loss},
-    }
-
-
-def _is_classifier(read: SourceModel) -> bool:
-    """Tell whether every output is a softmax over classes."""
-    if read.spec is None:
-        return False
-    ends = [layer for layer in read.spec.layers if layer.name in read.spec.outputs]
-    return len(ends) == len(read.outputs) and all(
-        layer.kind == "Softmax" or layer.spec.settings.get("activation") == "softmax"
-        for layer in ends
-    )

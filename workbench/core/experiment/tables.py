@@ -13,6 +13,8 @@ from workbench.core.experiment.experiment_spec import (
     ExperimentSpec,
     Figure,
     Model,
+    Pipeline,
+    Train,
 )
 from workbench.core.experiment.ipu_tables import nested_ipu
 from workbench.core.experiment.model_tables import CONTENT, TRUSTED
@@ -29,16 +31,20 @@ def spec_to_tables(spec: ExperimentSpec) -> dict[str, Any]:
         "experiment": experiment,
         "data": _data(spec.data),
         "model": _model(spec.model),
-        "train": asdict(spec.train),
+        "train": _with_lists(spec.train),
         "execution": asdict(spec.execution),
-        "pipeline": {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in asdict(spec.pipeline).items()
-        },
+        "pipeline": _with_lists(spec.pipeline),
     }
     if spec.ipu:
         tables["ipu"] = nested_ipu(spec.ipu)
     return tables
+
+
+def _with_lists(section: Train | Pipeline) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in asdict(section).items()
+    }
 
 
 def field_value(tables: Mapping[str, Any], path: str) -> Any:

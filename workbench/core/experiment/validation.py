@@ -99,7 +99,7 @@ class _Reading:
             Experiment(**experiment, figures=self._figures()),
             self._data(),
             self._model(),
-            Train(**self._fields("train")),
+            self._train(),
             Execution(**self._fields("execution")),
             Pipeline(**pipeline),
             self._ipu(),
@@ -142,6 +142,10 @@ class _Reading:
         self.problems.append(Problem(where, text))
         meant = [f"{guess}.{key}" for key in _FIELDS.get(guess, ())]
         self.doubtful.update([f"{group}.{guess}"] if group else [guess, *meant])
+
+    def _train(self) -> Train:
+        fields = self._fields("train")
+        return Train(**{**fields, "losses": tuple(fields["losses"])})
 
     def _data(self) -> Data:
         fields = self._fields("data")

@@ -14,7 +14,7 @@ from ipu_runtime.plan.problem import Problem
 from workbench.core.models.reading_cache import keep, kept
 
 _FORMAT = 1
-_READING = 4
+_READING = 5
 """Raised when reading finds out more, so that what is kept is read again."""
 
 
@@ -26,6 +26,8 @@ class TensorFacts:
     shape: tuple[int, ...]
     """Of one sample."""
     dtype: str = "float32"
+    activation: str = ""
+    """Of an output: softmax, sigmoid, linear; empty if it is another or not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +104,4 @@ def source_model_from_json(row: Mapping[str, Any]) -> SourceModel:
 
 
 def _tensor(row: Mapping[str, Any]) -> TensorFacts:
-    return TensorFacts(row["name"], tuple(row["shape"]), row["dtype"])
+    return TensorFacts(**{**row, "shape": tuple(row["shape"])})

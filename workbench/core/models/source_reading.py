@@ -63,6 +63,7 @@ def _described(model: Any, source: ModelSource) -> SourceModel:
         runs_as_written,
         traced_network,
     )
+    from ipu_runtime.engine.reading.output_activations import output_activations
 
     whole = runs_as_written(model)
     network = model if whole else None
@@ -89,11 +90,13 @@ def _described(model: Any, source: ModelSource) -> SourceModel:
             raise SourceError(f"{source.text} leaves its input open: {shape}", hint)
     read = read_graph(graph, str(model.compute_dtype))
     inputs, outputs = graph.network.inputs, graph.network.outputs
+    ends = _facts(outputs, _output_names(model, outputs), graph.network.output)
+    activations = zip(ends, output_activations(graph), strict=True)
     return SourceModel(
         spec=read.spec,
         problems=read.problems,
         inputs=_facts(inputs, graph.input_names, graph.network.input),
-        outputs=_facts(outputs, _output_names(model, outputs), graph.network.output),
+        outputs=tuple(replace(end, activation=name) for end, name in activations),
         named_inputs=isinstance(graph.network.input, dict),
         named_outputs=isinstance(graph.network.output, dict),
         one_block=not whole,

@@ -6,19 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.engine.session.interception import Program
-from ipu_runtime.plan.model.model_spec import ModelSpec
+from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
 from ipu_runtime.plan.placements import placed
 from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica
 from workbench.core.experiment.ipu_tables import nested_ipu
+from workbench.core.experiment.losses import LOSSES, Loss, label_values
 from workbench.core.experiment.overrides import FIELD_OF_PATH
 from workbench.core.models.source_model import SourceModel, TensorFacts
 from workbench.core.overlays.capture import Capture
-
-_LABELS = {
-    "categorical_crossentropy": "categorical",
-    "sparse_categorical_crossentropy": "sparse",
-}
 
 
 def captured_source(program: Program) -> SourceModel:
@@ -72,9 +68,14 @@ def captured_tables(
         "train": _train(program, settings, remarks),
         "execution": execution,
     }
-    labels = _LABELS.get(tables["train"]["loss"]) or _labels(request)
-    tables["data"]["labels"] = labels
-    known = _width(request.model) if labels == "categorical" else 1
+    train, ends = tables["train"], _ends(request.model)
+    names = train.get("losses") or [train["loss"]] * len(ends)
+    forms = [Loss(name).labels or _labels(request) for name in names]
+    tables["data"]["labels"] = "sparse" if "sparse" in forms else "categorical"
+    known = sum(
+        label_values(form, end.output_shape)
+        for form, end in zip(forms, ends, strict=True)
+    )
     if request.training and request.label_values not in (0, known):
         remarks.append(
             f"data.labels: targets have {request.label_values} values a sample, and "
@@ -108,16 +109,18 @@ def _train(
     train: dict[str, Any] = {"evaluate": not request.training, "loss": "mse"}
     if not request.training:
         return {**train, "test_only": True}
-    optimizer, loss = request.optimizer, program.facts.get("loss")
+    optimizer = request.optimizer
     choices = FIELD_OF_PATH["train.optimizer"].choices or ()
     if optimizer not in choices:
         # What an optimizer keeps is what matters to a plan, and most keep as Adam does.
         remarks.append(f"train.optimizer: {optimizer} is planned as adam")
         optimizer = "adam"
-    if loss in (FIELD_OF_PATH["train.loss"].choices or ()):
-        train["loss"] = loss
-    else:
-        remarks.append(f"train.loss: {loss or 'one of its own'} is planned as mse")
+    found = program.facts.get("losses", [("", False)])
+    losses = [_loss(name, from_logits, remarks) for name, from_logits in found]
+    if len(set(losses)) == 1:
+        train["loss"] = losses[0]
+    elif len(losses) == len(request.model.outputs):
+        train["losses"] = losses
     rate = program.facts.get("learning_rate")
     train |= {"optimizer": optimizer, "epochs": settings.get("epochs", 1)}
     if settings.get("steps_per_epoch"):
@@ -128,14 +131,22 @@ def _train(
     return train
 
 
+def _loss(name: str, from_logits: bool, remarks: list[str]) -> str:
+    for choice in map(Loss, LOSSES):
+        if name in (choice.function, choice.name) and choice.from_logits == from_logits:
+            return choice.name
+    remarks.append(f"train.loss: {name or 'one of its own'} is planned as mse")
+    return "mse"
+
+
 def _labels(request: PlanRequest) -> str:
-    wide = request.label_values == _width(request.model)
+    wide = request.label_values == sum(end.output_size for end in _ends(request.model))
     return "categorical" if wide else "sparse"
 
 
-def _width(model: ModelSpec) -> int:
-    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
-    return output.output_shape[-1] if output.output_shape else 1
+def _ends(model: ModelSpec) -> list[Layer]:
+    by_name = {layer.name: layer for layer in model.layers}
+    return [by_name[name] for name in model.outputs]
 
 
 def _pipeline(request: PlanRequest, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,12 +13,14 @@ from ipu_runtime.plan.schedule.schedule import (
     automatic_recomputation,
 )
 from ipu_runtime.system.emulated_device import fields_in_force
+from workbench.core.data.model_tensors import compared_outputs
 from workbench.core.data.sample_counts import (
     count,
     evaluation_steps_per_execution,
     training_steps_per_execution,
 )
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.losses import label_values
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.experiment.topology import selected_ipus
 from workbench.core.locations import hardware_file
@@ -30,13 +32,14 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
     model, problems = resolved(spec.model)
     if model is None:
         raise ValueError("; ".join(str(problem) for problem in problems))
-    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
-    classes = output.output_shape[-1] if output.output_shape else 1
     request = PlanRequest(
         model=model,
         batch_size=spec.data.batch_size,
         batches=count(spec).train.batches,
-        label_values=classes if spec.data.labels == "categorical" else 1,
+        label_values=sum(
+            label_values(loss.labels or spec.data.labels, end.shape)
+            for end, loss in compared_outputs(spec)
+        ),
         steps_per_execution=training_steps_per_execution(spec),
         gradient_accumulation=spec.execution.gradient_accumulation,
         optimizer=spec.train.optimizer,

@@ -8,7 +8,9 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ipu_runtime.plan.model.model_spec import LayerSpec
+from workbench.core.data.model_tensors import compared_outputs, has_accuracy
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.losses import Loss
 from workbench.core.models.model_source import SourceError
 
 StageScope = Callable[[int], AbstractContextManager[Any]]
@@ -111,15 +113,35 @@ def compile_arguments(spec: ExperimentSpec) -> dict[str, Any]:
     Padding has sample weight 0, which only weighted metrics leave out.
     """
     padded = spec.data.preparation == "pad"
-    read = spec.model.read
-    outputs = len(read.outputs) if read else 1
-    losses, metrics = [spec.train.loss] * outputs, [["accuracy"]] * outputs
-    names = [item.name for item in read.outputs] if read and read.named_outputs else []
+    compared, read = compared_outputs(spec), spec.model.read
+    losses = [_keras_loss(loss) for _, loss in compared]
+    metrics = [
+        [_accuracy(loss)] if has_accuracy(spec, loss) else [] for _, loss in compared
+    ]
+    named = read is not None and read.named_outputs
+    names = [end.name for end, _ in compared] if named else []
     return {
         "optimizer": build_optimizer(spec),
         "loss": _for_outputs(losses, names),
         "weighted_metrics" if padded else "metrics": _for_outputs(metrics, names),
     }
+
+
+def _keras_loss(loss: Loss) -> Any:
+    import keras
+
+    if not loss.from_logits:
+        return loss.name
+    return getattr(keras.losses, loss.class_name)(from_logits=True)
+
+
+def _accuracy(loss: Loss) -> Any:
+    """Return the metric; Keras would take several answers of yes or no for classes."""
+    import keras
+
+    if loss.labels != "binary":
+        return "accuracy"
+    return keras.metrics.BinaryAccuracy("accuracy", threshold=loss.threshold)
 
 
 def _for_outputs(values: list[Any], names: list[str]) -> Any:

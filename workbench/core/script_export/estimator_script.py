@@ -10,7 +10,6 @@ from workbench.core.script_export.own_data import data_imports
 from workbench.core.script_export.parts import (
     TRIM,
     Flag,
-    classes,
     config_function,
     constants,
     flags_function,
@@ -83,10 +82,8 @@ def main():
 def estimator_script(spec: ExperimentSpec) -> str:
     """Return the script of an experiment that trains with an estimator."""
     pipelined = spec.execution.api == "ipu_pipeline_estimator"
-    if spec.data.labels != "sparse" or spec.data.preparation == "pad":
-        raise ScriptError(
-            "data: an estimator's script needs sparse labels and no padding"
-        )
+    if spec.data.preparation == "pad":
+        raise ScriptError("data.preparation: an estimator's script has no padding")
     if pipelined and not is_chain(spec.model.layers):
         raise ScriptError("model.layers: only a chain can be cut into stage functions")
     blocks = [
@@ -109,7 +106,6 @@ def estimator_script(spec: ExperimentSpec) -> str:
 
 def _constants(spec: ExperimentSpec) -> str:
     values: dict[str, object] = {
-        "NUM_CLASSES": classes(spec),
         "NUM_IPUS": ipu_count(spec),
         "NUM_REPLICAS": topology(spec).replicas,
         "SEED": spec.experiment.seed,

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
-
+from workbench.core.data.model_tensors import compared_outputs, has_accuracy
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.losses import Loss
 from workbench.core.experiment.topology import topology
 from workbench.core.script_export.layer_code import (
     functional_lines,
     is_chain,
     sequential_lines,
 )
-from workbench.core.script_export.model_source import (
-    check_source,
-    source_functions,
-    source_imports,
-)
+from workbench.core.script_export.model_source import source_functions, source_imports
 from workbench.core.script_export.own_data import data_imports
 from workbench.core.script_export.parts import (
     Flag,
@@ -42,7 +38,11 @@ from workbench.core.script_export.poprun_parts import (
 )
 from workbench.core.script_export.python_text import call, literal
 from workbench.core.script_export.script_error import ScriptError
-from workbench.core.script_export.source_data import for_outputs, sample_count
+from workbench.core.script_export.source_data import (
+    for_outputs,
+    has_many,
+    sample_count,
+)
 from workbench.core.script_export.training_data import prepare_functions, train_function
 
 _IMPORTS = (
@@ -78,8 +78,13 @@ def set_seeds():
 
 def keras_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
     """Return the script of an experiment that trains with Keras."""
+    if has_many(spec) and spec.data.preparation == "pad":
+        text = "data.preparation: pad is written for one input and one output only"
+        raise ScriptError(f"{text}; use trim")
     if spec.model.source:
-        check_source(spec, sequential=sequential)
+        if sequential:
+            text = "--sequential: the model comes from model.source as it is"
+            raise ScriptError(text)
     else:
         # PopDistStrategy has no scope that makes a layer part of a stage.
         sequential = sequential or bool(shared_out(spec) and spec.pipeline.stages)
@@ -127,8 +132,7 @@ def _constants(spec: ExperimentSpec) -> str:
         "NUM_IPUS": ipu_count(spec),
         "SEED": spec.experiment.seed,
     }
-    made_up = spec.model.source and spec.data.dataset == "synthetic"
-    if made_up or spec.data.read is not None:
+    if spec.data.dataset == "synthetic" or spec.data.read is not None:
         del values["NUM_CLASSES"]
     if spec.pipeline.stages:
         values["NUM_STAGES"] = stage_count(spec)
@@ -221,14 +225,30 @@ def _options_function(spec: ExperimentSpec, *, sequential: bool) -> str:
 
 def _compile_function(spec: ExperimentSpec) -> str:
     metrics = "weighted_metrics" if spec.data.preparation == "pad" else "metrics"
-    return dedent(f"""\
-        def compile_model(model, args, steps_per_execution):
-            model.compile(
-                optimizer={optimizer_code(spec, "args.learning_rate")},
-                loss={for_outputs(spec, literal(spec.train.loss))},
-                {metrics}={for_outputs(spec, '["accuracy"]')},
-                steps_per_execution=steps_per_execution,
-            )""")
+    losses = [loss for _, loss in compared_outputs(spec)]
+    scores = [_metrics_code(spec, loss) for loss in losses]
+    return f"""\
+def compile_model(model, args, steps_per_execution):
+    model.compile(
+        optimizer={optimizer_code(spec, "args.learning_rate")},
+        loss={for_outputs(spec, [*map(_loss_code, losses)], indent=8)},
+        {metrics}={for_outputs(spec, scores, indent=8)},
+        steps_per_execution=steps_per_execution,
+    )"""
+
+
+def _loss_code(loss: Loss) -> str:
+    if not loss.from_logits:
+        return literal(loss.name)
+    return f"keras.losses.{loss.class_name}(from_logits=True)"
+
+
+def _metrics_code(spec: ExperimentSpec, loss: Loss) -> str:
+    if not has_accuracy(spec, loss):
+        return "[]"
+    if loss.labels != "binary":
+        return '["accuracy"]'
+    return f'[keras.metrics.BinaryAccuracy("accuracy", threshold={loss.threshold})]'
 
 
 def _main(spec: ExperimentSpec, *, sequential: bool) -> str:

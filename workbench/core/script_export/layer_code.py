@@ -122,10 +122,11 @@ def _variable_names(layers: Sequence[LayerSpec]) -> dict[str, str]:
             takers[name].append(index)
     names = {}
     single = sum(layer.kind == "Input" for layer in layers) == 1
+    alone = len(_outputs(layers)) == 1
     for index, layer in enumerate(layers):
         if layer.kind == "Input":
             names[layer.name] = "inputs" if single else _identifier(layer.name)
-        elif takers[layer.name] in ([index + 1], []):
+        elif takers[layer.name] == [index + 1] or (not takers[layer.name] and alone):
             names[layer.name] = "x"
         else:
             names[layer.name] = _identifier(layer.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workbench.core.data.model_tensors import compared_outputs
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.topology import topology
 from workbench.core.script_export.layer_code import functional_lines, stage_lines
@@ -17,12 +18,12 @@ _MODEL_FN = """\
 def model_fn(features, labels, mode, params):
     training = mode == tf.estimator.ModeKeys.TRAIN
     x = build_model()(features, training=training)
-    loss = {loss}
+{loss}
     if training:
 {optimizer}
         train_op = optimizer.minimize(loss)
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-    predictions = tf.argmax(x, axis=-1, output_type=tf.int32)
+    predictions = {guess}
     metrics = {{"accuracy": tf.compat.v1.metrics.accuracy(labels, predictions)}}
     return tf.estimator.EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)"""
 
@@ -51,18 +52,34 @@ def _optimizer_lines(spec: ExperimentSpec, indent: int) -> list[str]:
     return [" " * indent + line for line in lines]
 
 
-def _loss_code(spec: ExperimentSpec) -> str:
-    if spec.train.loss == "mse":
-        raise ScriptError("train.loss: an estimator's script needs a cross-entropy")
-    function = "keras.losses.sparse_categorical_crossentropy"
-    return f"tf.reduce_mean({function}(labels, x))"
+def _loss_lines(spec: ExperimentSpec, indent: int) -> list[str]:
+    """Return `loss` of a batch."""
+    ((_, loss),) = compared_outputs(spec)
+    if loss.labels not in ("sparse", "binary"):
+        raise ScriptError(
+            f"train.loss: an estimator's script has no {loss.name}; use "
+            "sparse_categorical_crossentropy or binary_crossentropy"
+        )
+    arguments = ["labels", "x", *(["from_logits=True"] if loss.from_logits else [])]
+    function = f"keras.losses.{loss.function}"
+    lines = call(function, arguments, indent=indent, before="losses = ")
+    return [*lines, f"{' ' * indent}loss = tf.reduce_mean(losses)"]
+
+
+def _guess_code(spec: ExperimentSpec) -> str:
+    ((_, loss),) = compared_outputs(spec)
+    if loss.labels == "binary":
+        return f"tf.cast(x > {loss.threshold}, tf.float32)"
+    return "tf.argmax(x, axis=-1, output_type=tf.int32)"
 
 
 def plain_model(spec: ExperimentSpec) -> list[str]:
     """Return the functions of an IPUEstimator's model."""
     build = ["def build_model():", *functional_lines(layers_of(spec))]
     model_fn = _MODEL_FN.format(
-        loss=_loss_code(spec), optimizer="\n".join(_optimizer_lines(spec, 8))
+        loss="\n".join(_loss_lines(spec, 4)),
+        guess=_guess_code(spec),
+        optimizer="\n".join(_optimizer_lines(spec, 8)),
     )
     return ["\n".join(build), model_fn]
 
@@ -82,10 +99,10 @@ def pipelined_model(spec: ExperimentSpec) -> list[str]:
         if stage < stages - 1:
             lines += ["        return x, labels", ""]
     lines += [
-        f"        loss = {_loss_code(spec)}",
+        *_loss_lines(spec, 8),
         "        if training:",
         "            return loss",
-        "        return loss, tf.argmax(x, axis=-1, output_type=tf.int32), labels",
+        f"        return loss, {_guess_code(spec)}, labels",
         "",
         "    def update(loss):",
         *_optimizer_lines(spec, 8),

@@ -11,7 +11,6 @@ from workbench.core.models.model_source import ModelSource, SourceKind
 from workbench.core.script_export.model_file import is_json, load_lines, own_class_lines
 from workbench.core.script_export.python_text import call, keywords, literal
 from workbench.core.script_export.script_error import ScriptError
-from workbench.core.script_export.source_data import has_many
 
 _ASSIGN = """\
 def named_calls(assignments, prefix=""):
@@ -32,15 +31,6 @@ def assign_stages(model):
     for name, assignment in named_calls(assignments):
         assignment.pipeline_stage = STAGE_OF_LAYER[name]
     model.set_pipeline_stage_assignment(assignments)"""
-
-
-def check_source(spec: ExperimentSpec, *, sequential: bool) -> None:
-    """Refuse what cannot be written for a model that comes from a source."""
-    if sequential:
-        raise ScriptError("--sequential: the model comes from model.source as it is")
-    if has_many(spec) and spec.data.preparation == "pad":
-        text = "data.preparation: pad is written for one input and one output only"
-        raise ScriptError(f"{text}; use trim")
 
 
 def source_imports(spec: ExperimentSpec) -> list[str]:

@@ -9,8 +9,14 @@ from pathlib import Path
 from workbench.core.data.csv_table import read_csv
 from workbench.core.data.dataset_facts import DatasetFacts
 from workbench.core.data.image_folder import COLOR_MODES, image_parts
-from workbench.core.data.model_tensors import is_class_numbers, model_tensors, paired
+from workbench.core.data.model_tensors import (
+    compared_outputs,
+    is_class_numbers,
+    model_tensors,
+    paired,
+)
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.losses import Loss
 from workbench.core.models.model_source import parse_source
 from workbench.core.models.source_model import TensorFacts
 from workbench.core.script_export.python_text import call, literal
@@ -139,8 +145,10 @@ def given_function(spec: ExperimentSpec, facts: DatasetFacts) -> str:
     ]
     forms = [_sample_form(end) for end in inputs]
     forms += [
-        _label_form(spec, end, is_class_numbers(spec, given, end))
-        for given, end in paired(facts.outputs, outputs)
+        _label_form(loss, end, is_class_numbers(loss, given, end))
+        for (given, end), (_, loss) in zip(
+            paired(facts.outputs, outputs), compared_outputs(spec), strict=True
+        )
     ]
     rows = zip([*x_names, *y_names], chosen, forms, strict=True)
     limits = (spec.data.train_samples, spec.data.test_samples)
@@ -193,11 +201,12 @@ def _sample_form(end: TensorFacts) -> str:
     return f"{{}}[:count].astype({literal(dtype)})"
 
 
-def _label_form(spec: ExperimentSpec, end: TensorFacts, classes: bool) -> str:
+def _label_form(loss: Loss, end: TensorFacts, classes: bool) -> str:
     if not classes:
-        return '{}[:count].astype("float32")'
+        whole = literal((-1, *end.shape))
+        return f'{{}}[:count].reshape({whole}).astype("float32")'
     places = "".join(f", {extent}" for extent in end.shape[:-1])
     numbers = f'{{}}[:count].reshape((-1{places or ","})).astype("int32")'
-    if spec.data.labels == "sparse":
+    if loss.labels == "sparse":
         return numbers
     return f'np.eye({end.shape[-1]}, dtype="float32")[{numbers}]'

@@ -9,8 +9,13 @@ from textwrap import dedent, wrap
 from ipu_runtime.plan.config.config_enums import ENUM_OF_FIELD
 from ipu_runtime.plan.model.model_spec import LayerSpec
 from ipu_runtime.plan.placements import PLACEMENTS
-from workbench.core.data.dataset_facts import NAMED, data_facts, takes_bytes
-from workbench.core.data.sample_counts import count
+from workbench.core.data.dataset_facts import (
+    NAMED,
+    DatasetFacts,
+    data_facts,
+    takes_bytes,
+)
+from workbench.core.data.model_tensors import compared_outputs, meets
 from workbench.core.experiment.experiment_spec import ExperimentSpec, Pipeline
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.experiment.topology import topology
@@ -109,10 +114,8 @@ def switch_lines(name: str, default: bool, text: str) -> list[str]:
 def load_function(spec: ExperimentSpec) -> str:
     """Return `load_data`, which gives the samples as the model takes them."""
     data = spec.data
-    if data.dataset == "synthetic" and spec.model.read is not None:
-        return synthetic_function(spec, spec.model.read)
     if data.dataset == "synthetic":
-        return _synthetic_function(spec)
+        return synthetic_function(spec)
     facts = data_facts(data)
     if facts.inputs:
         return given_function(spec, facts)
@@ -124,11 +127,7 @@ def load_function(spec: ExperimentSpec) -> str:
     samples = f"{floats}){scale}"
     if facts.pixels and takes_bytes(spec):
         samples = f"{literal('uint8')})"
-    places = literal((-1, *output_shape(spec)[:-1]))
-    labels = _labels_code(spec, f"y[:count].reshape({places})")
-    if facts.label_shape is not None:
-        ends = ", ".join(map(str, output_shape(spec)))
-        labels = f"y[:count].reshape((-1, {ends})).astype({floats})"
+    labels = _labels_code(spec, facts)
     train, test = (
         f"as_samples(*{part}, {limit})" if limit else f"as_samples(*{part})"
         for part, limit in (("train", data.train_samples), ("test", data.test_samples))
@@ -152,45 +151,15 @@ def _keras_lines(dataset: str) -> list[str]:
     return [f"    train, test = keras.datasets.{module}.load_data()"]
 
 
-def _labels_code(spec: ExperimentSpec, labels: str) -> str:
-    if spec.data.labels == "categorical":
-        return f"keras.utils.to_categorical({labels}, NUM_CLASSES)"
-    return f'{labels}.astype("int32")'
-
-
-def _synthetic_function(spec: ExperimentSpec) -> str:
-    """Return `load_data` that makes up samples, the same ones as the workbench."""
-    model, _ = resolved(spec.model)
-    assert model is not None
-    entry = model.input_layers[0]
-    output = next(layer for layer in model.layers if layer.name == model.outputs[0])
-    vocabulary = next(
-        (
-            layer.spec.settings["input_dim"]
-            for layer in model.layers
-            if layer.kind == "Embedding" and entry.name in layer.inputs
-        ),
-        None,
-    )
-    counts = count(spec)
-    shape = literal(input_shape(spec))[1:-1].rstrip(",")
-    positions = "".join(f", {size}" for size in output.output_shape[:-1])
-    x = (
-        f"rng.random((samples, {shape}), np.float32)"
-        if vocabulary is None
-        else f"rng.integers(0, {vocabulary}, (samples, {shape}), np.int32)"
-    )
-    return dedent(f"""\
-        def make_samples(part, samples):
-            rng = np.random.default_rng([SEED, part])
-            x = {x}
-            y = rng.integers(0, NUM_CLASSES, (samples{positions or ","}), np.int32)
-            return x, {_labels_code(spec, "y")}
-
-
-        def load_data():
-            train, test = {counts.train.available}, {counts.test.available}
-            return make_samples(0, train), make_samples(1, test)""")
+def _labels_code(spec: ExperimentSpec, facts: DatasetFacts) -> str:
+    ((end, loss),) = compared_outputs(spec)
+    met = loss.labels in ("", "binary") and meets(facts.class_shape or (), end.shape)
+    if met or facts.label_shape is not None:
+        return f'y[:count].reshape({literal((-1, *end.shape))}).astype("float32")'
+    numbers = f"y[:count].reshape({literal((-1, *end.shape[:-1]))})"
+    if (loss.labels or spec.data.labels) == "sparse":
+        return f'{numbers}.astype("int32")'
+    return f"keras.utils.to_categorical({numbers}, NUM_CLASSES)"
 
 
 def order_function(spec: ExperimentSpec) -> str:

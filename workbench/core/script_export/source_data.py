@@ -1,4 +1,4 @@
-"""Data of scripts whose model comes from a source, with any inputs and outputs."""
+"""Made-up data of scripts, and data of any number of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ipu_runtime.plan.model.model_spec import Layer
+from workbench.core.data.model_tensors import compared_outputs, model_tensors
 from workbench.core.data.sample_counts import count
 from workbench.core.data.synthetic_data import vocabulary_of
 from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.models.source_model import SourceModel, TensorFacts
+from workbench.core.experiment.losses import Loss
+from workbench.core.experiment.resolved_model import resolved
+from workbench.core.models.source_model import TensorFacts
 from workbench.core.script_export.poprun_parts import SHARED_ORDER, shared_out
 from workbench.core.script_export.python_text import literal
 
@@ -26,11 +30,9 @@ def trim(arrays, multiple):
 
 def has_many(spec: ExperimentSpec) -> bool:
     """Tell whether samples or labels are more than one array."""
-    read = spec.model.read
-    if read is None:
-        return False
-    one_of_each = len(read.inputs) == len(read.outputs) == 1
-    return not one_of_each or read.named_inputs or read.named_outputs
+    inputs, outputs, named_inputs, named_outputs = model_tensors(spec)
+    one_of_each = len(inputs) == len(outputs) == 1
+    return not one_of_each or named_inputs or named_outputs
 
 
 def sample_count(spec: ExperimentSpec, data: str) -> str:
@@ -38,27 +40,30 @@ def sample_count(spec: ExperimentSpec, data: str) -> str:
     return f"count_samples({data})" if has_many(spec) else f"len({data}[0])"
 
 
-def for_outputs(spec: ExperimentSpec, value: str) -> str:
-    """Return source that gives every output of the model the same value."""
-    read = spec.model.read
-    if read is None or not has_many(spec):
-        return value
-    if read.named_outputs:
-        names = literal([fact.name for fact in read.outputs])
-        return f"{{name: {value} for name in {names}}}"
-    return f"[{value}] * {len(read.outputs)}" if len(read.outputs) > 1 else value
+def for_outputs(spec: ExperimentSpec, values: Sequence[str], indent: int) -> str:
+    """Return source that gives every output of the model its value."""
+    _, outputs, _, named = model_tensors(spec)
+    if len(outputs) == 1 and not named:
+        return values[0]
+    rows = zip(outputs, values, strict=True)
+    lines = [f"{literal(end.name)}: {v}" if named else v for end, v in rows]
+    space, (start, end) = " " * indent, "{}" if named else "[]"
+    return "\n".join([start, *(f"{space}    {v}," for v in lines), f"{space}{end}"])
 
 
-def synthetic_function(spec: ExperimentSpec, read: SourceModel) -> str:
+def synthetic_function(spec: ExperimentSpec) -> str:
     """Return `load_data` that makes up samples, the same ones as the workbench."""
     counts = count(spec)
-    inputs = [_input_code(entry, read) for entry in read.inputs]
-    outputs = [_label_code(end.shape, spec) for end in read.outputs]
+    entries, ends, named_inputs, named_outputs = model_tensors(spec)
+    model, _ = resolved(spec.model)
+    layers = model.layers if model else ()
+    inputs = [_input_code(entry, layers) for entry in entries]
+    outputs = [_label_code(end.shape, loss) for end, loss in compared_outputs(spec)]
     names = [f"x_{number}" for number in range(len(inputs))]
     labels = [f"y_{number}" for number in range(len(outputs))]
     assigned = zip([*names, *labels], [*inputs, *outputs], strict=True)
-    x = packed(names, read.inputs, read.named_inputs)
-    y = packed(labels, read.outputs, read.named_outputs)
+    x = packed(names, entries, named_inputs)
+    y = packed(labels, ends, named_outputs)
     return "\n".join(
         [
             "def make_samples(part, samples):",
@@ -107,9 +112,9 @@ def train_all_function(spec: ExperimentSpec) -> str:
     )
 
 
-def _input_code(entry: TensorFacts, read: SourceModel) -> str:
+def _input_code(entry: TensorFacts, layers: tuple[Layer, ...]) -> str:
     shape = _shape(entry.shape)
-    vocabulary = vocabulary_of(read.spec.layers if read.spec else (), entry.name)
+    vocabulary = vocabulary_of(layers, entry.name)
     whole = np.dtype(entry.dtype).kind in "iub"
     if not whole and not vocabulary:
         return f"rng.random({shape}, np.float32)"
@@ -117,12 +122,14 @@ def _input_code(entry: TensorFacts, read: SourceModel) -> str:
     return f"rng.integers(0, {vocabulary or 2}, {shape}).astype({literal(dtype)})"
 
 
-def _label_code(shape: tuple[int, ...], spec: ExperimentSpec) -> str:
-    if spec.train.loss == "mse":
+def _label_code(shape: tuple[int, ...], loss: Loss) -> str:
+    if not loss.labels:
         return f"rng.random({_shape(shape)}, np.float32)"
+    if loss.labels == "binary":
+        return f'rng.integers(0, 2, {_shape(shape)}).astype("float32")'
     classes = max(shape[-1], 1)
     numbers = f"rng.integers(0, {classes}, {_shape(shape[:-1])}, np.int32)"
-    if spec.data.labels == "sparse":
+    if loss.labels == "sparse":
         return numbers
     return f"np.eye({classes}, dtype=np.float32)[{numbers}]"
 

@@ -21,7 +21,7 @@ from workbench.core.models.model_source import (
 )
 from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.headless.commands.plan_command import plan_exit_code
-from workbench.headless.diagnostics import UsageError
+from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
     add_experiment_argument,
@@ -79,6 +79,8 @@ def _import(args: argparse.Namespace) -> int:
         loaded = _fitting(args) if args.batch_size is None else read_experiment(args)[1]
     except UsageError as error:
         raise UsageError(map(_by_option, error.problems), error.file) from error
+    for chosen in loaded.losses:
+        say(f"loss of {chosen}")
     tables = tables_for_file(loaded.tables)
     if args.output is None:
         print_text(to_toml(tables))

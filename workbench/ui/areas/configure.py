@@ -123,7 +123,7 @@ class ConfigureArea(Area):
             form.show_draft(self.draft)
         elif draft_fields()[form.path].kind is Kind.BOOL:
             self.action_field_next_choice()
-        elif draft_fields()[form.path].choices:
+        elif draft_fields()[form.path].kind is Kind.CHOICE:
             self._pick(form.path)
         else:
             y = form.line_of(form.path) - round(form.scroll_y)
