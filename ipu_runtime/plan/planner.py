@@ -126,10 +126,7 @@ def _layer_table(request: PlanRequest, replica: Replica) -> tuple[LayerPlan, ...
         replica.options.ipu.clock_hz,
         replica.table,
     )
-    value_bytes = replica.options.costing.value_bytes
-    return without_the_rest(
-        layers, request.model, value_bytes, replica.held, replica.accumulates
-    )
+    return without_the_rest(layers, request.model, replica.held, replica.accumulates)
 
 
 def _stage_plans(

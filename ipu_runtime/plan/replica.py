@@ -182,9 +182,7 @@ class Replica(NamedTuple):
     @property
     def broadcast_us(self) -> float:
         """Time in which all hosts get the first one's weights."""
-        weights, _ = stage_weights(
-            self.request.model, self.stage_of_layer, self.options.costing.value_bytes
-        )
+        weights, _ = stage_weights(self.request.model, self.stage_of_layer)
         return broadcast_us(sum(weights), self.request.hosts, self.table.values)
 
     def memory_request(self) -> MemoryRequest:
@@ -286,11 +284,11 @@ class Replica(NamedTuple):
         model, pipeline = self.request.model, self.request.pipeline
         if pipeline is None:
             return None
-        stages, value_bytes = self.stage_of_layer, self.options.costing.value_bytes
+        stages = self.stage_of_layer
         tensors = [0] * len(self.mapping)
         for layer, stage in zip(model.stage_layers, stages, strict=True):
             tensors[stage] += len(layer.own_weights)
-        weights, trained = stage_weights(model, stages, value_bytes)
+        weights, trained = stage_weights(model, stages)
         stash: tuple[int, ...] = (0,) * len(self.mapping)
         if pipeline.offload_activations:
             walked = stage_tensors(self.work, stages, self.checkpointed)

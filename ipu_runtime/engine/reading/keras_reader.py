@@ -81,11 +81,11 @@ def read_as_one_layer(model: Any, x: Any) -> ModelSpec:
             for name, symbol in zip(names, call.inputs, strict=True)
         ]
     )
-    dtype = compute_dtype(layers_inside(model), model.compute_dtype)
+    dtype, weight_dtype = model_dtypes(layers_inside(model), model.compute_dtype)
     layer = trace_layer(
         call, LayerSpec(model.name, layer_kind(model), {}, names), dtype
     )
-    spec, more = model_of([*inputs, layer], dtype)
+    spec, more = model_of([*inputs, layer], dtype, weight_dtype)
     if spec is None or problems:
         raise ValueError("; ".join(str(problem) for problem in problems + more))
     return spec
@@ -119,7 +119,7 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
     if problems:
         return ReadModel(graph, None, problems)
     maker = dict(zip(graph.inputs, graph.input_names, strict=True))
-    dtype = compute_dtype((call.operation for call in graph.calls), dtype)
+    dtype, weight_dtype = model_dtypes((call.operation for call in graph.calls), dtype)
     layers = list(inputs)
     sharing = SharedWeights()
     for call in graph.calls:
@@ -139,7 +139,7 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
         layer = costed_layer(call_of_node(call), spec, dtype, masked=masked)
         layers.append(sharing.marked(layer, call.operation))
         maker.update(dict.fromkeys(call.outputs, call.name))
-    model, problems = model_of([*map(sharing.grouped, layers)], dtype)
+    model, problems = model_of([*map(sharing.grouped, layers)], dtype, weight_dtype)
     return ReadModel(graph, model, problems)
 
 
@@ -178,17 +178,23 @@ def _input_settings(symbol: Any) -> dict[str, Any]:
     return settings
 
 
-def compute_dtype(operations: Iterable[Any], default: str = "float32") -> str:
-    """Return the type that most layers with weights compute in.
+def model_dtypes(
+    operations: Iterable[Any], default: str = "float32"
+) -> tuple[str, str]:
+    """Return what most layers with weights compute in, and keep these in if another.
 
     A model made of fp16 layers has a policy of its own, which stays at float32.
     """
-    types = Counter(
-        str(operation.compute_dtype)
-        for operation in operations
-        if getattr(operation, "weights", ())
-    )
-    return types.most_common(1)[0][0] if types else default
+    weighted = [item for item in operations if getattr(item, "weights", ())]
+    if not weighted:
+        return default, ""
+    computed = _most_common(str(item.compute_dtype) for item in weighted)
+    kept = _most_common(str(item.variable_dtype) for item in weighted)
+    return computed, kept if kept != computed else ""
+
+
+def _most_common(types: Iterable[str]) -> str:
+    return Counter(types).most_common(1)[0][0]
 
 
 def layer_kind(operation: Any) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 import keras
 
 from ipu_runtime.engine.reading.keras_reader import (
-    compute_dtype,
     costed_layer,
     layer_kind,
     layer_settings,
+    model_dtypes,
     read_model,
 )
 from ipu_runtime.engine.reading.model_graph import NotAGraphError
@@ -60,14 +60,14 @@ class _Reader:
 
     def read(self, uses: Sequence[LayerUse]) -> ReadLayers:
         """Return what the calls make up, each named after its layer."""
-        dtype = compute_dtype(use.layer for use in uses)
+        dtype, weight_dtype = model_dtypes(use.layer for use in uses)
         for use in uses:
             if isinstance(use.layer, keras.Model):
                 return ReadLayers(
                     None, "the model function calls several models or a nested one"
                 )
             self._add(use, dtype)
-        spec, problems = model_of(self._layers, dtype)
+        spec, problems = model_of(self._layers, dtype, weight_dtype)
         problems = (*self._problems, *problems)
         if spec is None or problems:
             return ReadLayers(None, "; ".join(str(item) for item in problems))

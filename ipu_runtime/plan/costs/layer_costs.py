@@ -153,13 +153,14 @@ def _in_place(
         backward = []
     if call.makes_loss:
         forward, backward = _with_loss(layer, work.batch, cost, forward, backward)
+    of_weights = cost._replace(half=work.model.weight_bytes == 2)
     return LayerCost(
         layer,
         alike,
         tuple(forward),
         tuple(backward),
-        accumulate_ops(layer, cost) if cost.training else (),
-        update_ops(layer, cost, work.optimizer) if cost.training else (),
+        accumulate_ops(layer, of_weights) if cost.training else (),
+        update_ops(layer, of_weights, work.optimizer) if cost.training else (),
     )
 
 

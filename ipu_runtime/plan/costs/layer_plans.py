@@ -36,7 +36,7 @@ def plan_layers(
         update_cycles = sum_ops(own.update)
         trained = own.layer.trained
         copies = int(accumulates) + (optimizer.slots if cost.training else 0)
-        weight_bytes = (own.layer.parameters + trained * copies) * cost.value_bytes
+        weight_bytes = (own.layer.parameters + trained * copies) * model.weight_bytes
         ops = own.forward + backward + own.update
         if own.alike not in codes:
             codes[own.alike] = program_code(ops, cost, table).code_bytes - fixed

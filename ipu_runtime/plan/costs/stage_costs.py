@@ -64,7 +64,7 @@ def sum_stages(
             total.plus(part) for total, part in zip(sums[stage], own, strict=True)
         ]
         gradients[stage] += [
-            weight.size * work.cost.value_bytes
+            weight.size * work.model.weight_bytes
             for weight in layer.own_weights
             if weight.trainable
         ]
@@ -116,9 +116,9 @@ def halve_stages(
     model: ModelSpec, batch: int, stage_of_layer: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Cut every stage of two layers or more where half of its bytes lie before."""
-    value_bytes = 2 if model.dtype == "float16" else 4
     sizes = [
-        (layer.parameters + batch * layer.output_size) * value_bytes
+        layer.parameters * model.weight_bytes
+        + batch * layer.output_size * model.value_bytes
         for layer in model.stage_layers
     ]
     result = list(stage_of_layer)

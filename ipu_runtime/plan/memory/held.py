@@ -45,20 +45,19 @@ class LargestLayer(NamedTuple):
 
 @functools.lru_cache(maxsize=512)
 def largest_layers(
-    model: ModelSpec, stage_of_layer: tuple[int, ...], value_bytes: int
+    model: ModelSpec, stage_of_layer: tuple[int, ...]
 ) -> tuple[LargestLayer, ...]:
     """Return the largest weights of every stage: what is there for one layer's run."""
     weights, trained = ([0] * (max(stage_of_layer) + 1) for _ in range(2))
     for layer, stage in zip(model.stage_layers, stage_of_layer, strict=True):
-        weights[stage] = max(weights[stage], layer.parameters * value_bytes)
-        trained[stage] = max(trained[stage], layer.trained * value_bytes)
+        weights[stage] = max(weights[stage], layer.parameters * model.weight_bytes)
+        trained[stage] = max(trained[stage], layer.trained * model.weight_bytes)
     return tuple(map(LargestLayer, weights, trained))
 
 
 def without_the_rest(
     layers: tuple[LayerPlan, ...],
     model: ModelSpec,
-    value_bytes: int,
     held: Held,
     accumulates: bool,
 ) -> tuple[LayerPlan, ...]:
@@ -67,8 +66,9 @@ def without_the_rest(
         return layers
     changed = []
     for layer, own in zip(layers, model.stage_layers, strict=True):
-        weights = own.parameters * value_bytes if held.gathers else 0
-        sums = 0 if held.accumulators or not accumulates else own.trained * value_bytes
+        weights = own.parameters * model.weight_bytes if held.gathers else 0
+        summed = accumulates and not held.accumulators
+        sums = own.trained * model.weight_bytes if summed else 0
         away = int(weights * (1 - held.weights)) + sums
         changed.append(
             replace(

@@ -101,6 +101,7 @@ def stage_tensors(
             np.array([table.mask_bytes[layer] for layer in own]) * float(batch),
             np.array([segments[layer] for layer in own]) - segments[own[0]],
             cost,
+            work.model.weight_bytes,
         ).fullest()
         if own
         else StageTensors(0, 0, 0, 0, 0, 0, "")
@@ -158,6 +159,7 @@ class _Stage(NamedTuple):
     masks: Floats
     segments: NDArray[np.int64]
     cost: Costing
+    weight_bytes: int
 
     def fullest(self) -> StageTensors:
         """Find the moment with most tensors and temporaries together."""
@@ -165,7 +167,7 @@ class _Stage(NamedTuple):
         if self.cost.training:
             backward, gradients = self._backward(), self._gradients()
             trained = np.array([_trained_values(layer) for layer in self.layers])
-            live = backward + gradients + trained * self.cost.value_bytes
+            live = backward + gradients + trained * self.weight_bytes
             moments.append(("backward", live, self._temporaries("backward")))
             if self.segments[-1]:
                 # Before its backward pass a segment's activations are made again.

@@ -69,8 +69,8 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
     work, stage_of_layer = request.work, request.stage_of_layer
     tensors = stage_tensors(work, stage_of_layer, request.checkpointed)
     stash = stash_bytes(tensors, request.fifo_depth, request.recomputes)
-    weights, trained = stage_weights(work.model, stage_of_layer, work.cost.value_bytes)
-    largest = largest_layers(work.model, stage_of_layer, work.cost.value_bytes)
+    weights, trained = stage_weights(work.model, stage_of_layer)
+    largest = largest_layers(work.model, stage_of_layer)
     slots = work.optimizer.slots if work.cost.training else 0
     held = request.held
     scale = table.values["live_scale"]
@@ -112,14 +112,14 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
 
 @functools.lru_cache(maxsize=512)
 def stage_weights(
-    model: ModelSpec, stage_of_layer: tuple[int, ...], value_bytes: int
+    model: ModelSpec, stage_of_layer: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return bytes of all and of trained weights, per stage."""
     stages = max(stage_of_layer) + 1
     weights, trained = [0] * stages, [0] * stages
     for layer, stage in zip(model.stage_layers, stage_of_layer, strict=True):
-        weights[stage] += layer.parameters * value_bytes
-        trained[stage] += layer.trained * value_bytes
+        weights[stage] += layer.parameters * model.weight_bytes
+        trained[stage] += layer.trained * model.weight_bytes
     return tuple(weights), tuple(trained)
 
 

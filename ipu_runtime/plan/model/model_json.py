@@ -22,7 +22,8 @@ def model_from_json(content: Plain) -> ModelSpec:
     """Return the model that `model_to_json` has written; ValueError if it is none."""
     try:
         layers = tuple(_layer(layer) for layer in content["layers"])
-        return ModelSpec(layers, tuple(content["outputs"]), content["dtype"])
+        outputs, weights = tuple(content["outputs"]), content.get("weight_dtype", "")
+        return ModelSpec(layers, outputs, content["dtype"], weights)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a stored model: {error!r}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ipu_runtime.plan.model.traced_ops import TracedWork
@@ -101,6 +101,9 @@ class ModelSpec:
     layers: tuple[Layer, ...]
     outputs: tuple[str, ...]
     dtype: str = "float32"
+    """What it computes in."""
+    weight_dtype: str = ""
+    """What its weights are kept in, if that is another, as with a mixed policy."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -147,7 +150,17 @@ class ModelSpec:
         if self.order == tuple(range(len(self.order))):
             return self
         layers = tuple(self.stage_layers[at] for at in self.order)
-        return ModelSpec((*self.input_layers, *layers), self.outputs, self.dtype)
+        return replace(self, layers=(*self.input_layers, *layers))
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of one value that it computes."""
+        return 2 if self.dtype == "float16" else 4
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of one value of a weight, of its gradient and of its optimizer."""
+        return 2 if (self.weight_dtype or self.dtype) == "float16" else 4
 
     @functools.cached_property
     def alike(self) -> tuple[int, ...]:

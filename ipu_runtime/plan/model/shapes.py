@@ -117,7 +117,7 @@ def resolve_inputs(
 
 
 def model_of(
-    layers: Sequence[Layer], dtype: str
+    layers: Sequence[Layer], dtype: str, weight_dtype: str = ""
 ) -> tuple[ModelSpec | None, tuple[Problem, ...]]:
     """Make a model of layers; what no other layer takes are its outputs."""
     problems: list[Problem] = []
@@ -135,7 +135,7 @@ def model_of(
         for layer in layers
         if layer.name not in used and layer.kind != "Input"
     )
-    return ModelSpec(tuple(layers), outputs, dtype), ()
+    return ModelSpec(tuple(layers), outputs, dtype, weight_dtype), ()
 
 
 def setting_problems(spec: LayerSpec, where: str) -> list[Problem]:

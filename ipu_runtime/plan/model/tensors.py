@@ -46,7 +46,7 @@ class TensorTable(NamedTuple):
 @functools.lru_cache(maxsize=64)
 def find_tensors(model: ModelSpec) -> TensorTable:
     """Follow every tensor through the model."""
-    value_bytes = 2 if model.dtype == "float16" else 4
+    value_bytes = model.value_bytes
     layers = model.stage_layers
     index = {layer.name: position for position, layer in enumerate(layers)}
     consumers = count_consumers(model)

@@ -261,12 +261,32 @@ def test_a_pass_ends_where_the_next_one_waits_for_a_sum() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "mixed_float16"])
-def test_half_precision_computes_in_half_and_has_weights_in_half(dtype: str) -> None:
+def test_half_precision_computes_in_half(dtype: str) -> None:
     layer = read(alone(WORDS, layers.Conv1D(8, 3, dtype=dtype))).layers[-1]
     assert layer.traced is not None
     operations = layer.traced.forward + layer.traced.backward
     assert {op.value_bytes for op in operations} == {2}
     assert not any("Cast" in op.name for op in operations)
+
+
+def test_a_mixed_policy_keeps_weights_and_their_optimizer_in_single_precision() -> None:
+    memory = {}
+    for dtype in ("float32", "mixed_float16", "float16"):
+        spec = read(alone(ROW, layers.Dense(32, dtype=dtype)))
+        plan = make_plan(PlanRequest(spec, 8, 1, optimizer="adam"))
+        memory[dtype] = plan.memory[0].by_category
+        weights = spec.parameters
+    assert [own["weights"] for own in memory.values()] == [
+        4 * weights,
+        4 * weights,
+        2 * weights,
+    ]
+    assert [own["optimizer"] for own in memory.values()] == [
+        8 * weights,
+        8 * weights,
+        4 * weights,
+    ]
+    assert memory["mixed_float16"]["activations"] < memory["float32"]["activations"]
 
 
 def test_tables_get_rows_added() -> None:

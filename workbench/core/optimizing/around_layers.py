@@ -145,7 +145,7 @@ class AroundLayers:
 
 
 def _sums_over_replicas(request: PlanRequest) -> tuple[Floats, int]:
-    value_bytes = 2 if request.model.dtype == "float16" else 4
+    value_bytes = request.model.weight_bytes
     sizes = [
         [weight.size * value_bytes for weight in layer.own_weights if weight.trainable]
         for layer in request.model.stage_layers

@@ -67,7 +67,6 @@ class LeastMemory:
         """
         request, layers = plan.request, plan.layers
         model, batch = request.model, request.batch_size
-        value_bytes = 2.0 if model.dtype == "float16" else 4.0
         own_trained = [layer.trained for layer in model.stage_layers]
         touched, gradients = np.zeros(len(layers)), np.zeros(len(layers))
         returning = np.zeros(len(layers) + 1)
@@ -90,7 +89,7 @@ class LeastMemory:
                 held.add(keeper, number, size)
             if tensor.has_gradient and users:
                 returning[max(tensor.maker, 0) + 1 : max(users) + 1] += size
-        trained = np.array(own_trained) * value_bytes
+        trained = np.array(own_trained) * model.weight_bytes
         tiles = 0 if any_device else plan.memory[0].tiles
         ahead = touched + tiles * _temporary(item.forward_ops for item in layers)
         back = gradients + trained
@@ -109,7 +108,7 @@ class LeastMemory:
         scale = plan.constants["live_scale"]
         streams = streamed_bytes(model, batch, request.label_values)
         return cls(
-            _sums([layer.parameters * value_bytes for layer in layers]),
+            _sums([layer.parameters * model.weight_bytes for layer in layers]),
             _sums(trained),
             kept,
             entering.table(),
