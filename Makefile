@@ -6,12 +6,16 @@ STAMP := $(VENV)/.installed
 # Every start would compile all modules again, and tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint unit kill-test bench soak fuzz screenshots docs clean
+.PHONY: run test thorough lint unit kill-test bench soak fuzz screenshots docs clean
 
 run: $(STAMP)
 	@$(BIN)/ipu-workbench
 
 test: lint
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not thorough'
+
+# All tests, also further combinations of what `make test` holds in one.
+thorough: lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(STAMP)

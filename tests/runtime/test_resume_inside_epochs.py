@@ -51,7 +51,7 @@ WAYS = {
         "ipu.auto_select_ipus=2",
     ),
 }
-QUICK = ("cpu", "replicas, several executions", "pipeline estimator")
+QUICK = ("replicas, several executions", "pipeline estimator")
 TRIED = WAYS if "IPU_WORKBENCH_KILLS" in os.environ else QUICK
 
 

@@ -66,7 +66,8 @@ class Accumulation:
             updates: weight updates before it, 64 bits wide.
             index: as `add` takes it.
         """
-        index = tf.cast(index, tf.int64)
+        if tf.is_tensor(index):
+            index = tf.cast(index, tf.int64)
         count = self.instance.count
         if count > 1:
             others = index // self.replicas * (count - 1) + self.instance.index

@@ -35,9 +35,9 @@ def _loss(weights: Any, batch: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "per_update", "replicas"),
     [
-        ((), 1, 1),
+        pytest.param((), 1, 1, marks=pytest.mark.thorough),
         (("--ipus", 2), 2, 2),
-        (("--ipus", 2, "--pipelined"), 4, 1),
+        pytest.param(("--ipus", 2, "--pipelined"), 4, 1, marks=pytest.mark.thorough),
         (("--ipus", 4, "--pipelined"), 8, 2),
     ],
 )

@@ -75,6 +75,7 @@ class LossScaled:
         return self.rule(weights, [item / self.loss_scale for item in gradients])
 
 
+@pytest.mark.thorough
 def test_half_precision_leaves_out_updates_that_overflow() -> None:
     model, history = run_example(
         "encoder_pipeline", *SIZES, *HALF, "--optimizer", "adam"
@@ -115,7 +116,7 @@ class Lamb:
 @pytest.mark.parametrize(
     ("options", "replicas"),
     [
-        (("--one-ipu",), 1),
+        pytest.param(("--one-ipu",), 1, marks=pytest.mark.thorough),
         # Powers of two scale without rounding.
         (("--loss-scaling", 128, "--replicas", 2), 2),
     ],

@@ -42,8 +42,8 @@ def _loss(weights: Any, batch: Any) -> Any:
 @pytest.mark.parametrize(
     ("options", "per_update", "replicas"),
     [
-        ((), 1, 1),
-        (("--ipus", 2), 2, 2),
+        pytest.param((), 1, 1, marks=pytest.mark.thorough),
+        pytest.param(("--ipus", 2), 2, 2, marks=pytest.mark.thorough),
         (("--ipus", 2, "--pipelined"), 4, 1),
     ],
 )

@@ -45,7 +45,7 @@ def _loss(model: Any, batch: Any) -> Any:
     return -tf.reduce_mean(picked)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_series_is_learnt_as_by_hand(replicas: int) -> None:
     arguments = (*ARGUMENTS, "--replicas", replicas)
 

@@ -59,7 +59,10 @@ def _by_hand() -> tuple[Arrays, np.ndarray, tuple[float, ...]]:
     return weights, losses.reshape(EPOCHS, -1).mean(1), tuple(np.mean(scores, axis=0))
 
 
-@pytest.mark.parametrize("library", ["", "/opt/ops/libcrop.so"])
+@pytest.mark.parametrize(
+    "library",
+    [pytest.param("", marks=pytest.mark.thorough), "/opt/ops/libcrop.so"],
+)
 def test_a_cropped_skip_connection_is_learnt_as_by_hand(
     monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:

@@ -31,9 +31,9 @@ SMALL = (
     "execution.steps_per_execution=epoch",
 )
 PRESETS = (
-    "cifar10-ipu-strategy",
-    "cifar10-ipu-estimator",
-    "cifar10-ipu-estimator-replica",
+    pytest.param("cifar10-ipu-strategy", marks=pytest.mark.thorough),
+    pytest.param("cifar10-ipu-estimator", marks=pytest.mark.thorough),
+    pytest.param("cifar10-ipu-estimator-replica", marks=pytest.mark.thorough),
     "cifar10-ipu-pipeline-estimator",
 )
 

@@ -50,7 +50,15 @@ def chosen(*layers: Any, **compiling: Any) -> str:
     return str(model.ipu_profile().executor)
 
 
-@pytest.mark.parametrize("name", UNTUNED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough)
+        if name in ("GRU", "autoencoder")
+        else name
+        for name in UNTUNED
+    ],
+)
 def test_losses_and_weights_are_those_of_stock_keras(name: str) -> None:
     untuned = UNTUNED[name]
     loss = "sparse_categorical_crossentropy" if untuned.classes else "mse"

@@ -41,7 +41,7 @@ PLACE = (
 )
 """What is said about an instance's place."""
 CASES = {
-    1: ("single", "pipelined", "estimated", "updated on host"),
+    1: ("single", "estimated", "updated on host"),
     2: ("accumulated", "pipelined", "custom", "estimated pipeline", "compiled"),
 }
 """What is trained, by the replicas of each instance."""

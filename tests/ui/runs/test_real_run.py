@@ -73,6 +73,7 @@ async def test_stop_in_the_middle_keeps_the_record_and_resume_ends_it(
     assert len(stored.series().epochs["loss"].ys) == 200
 
 
+@pytest.mark.thorough
 async def test_exported_script_runs_on_the_emulator(
     make_app: MakeApp, tmp_path: Path
 ) -> None:
