@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,9 @@ from workbench.core.experiment.validation import validate
 from workbench.core.runs import run_record
 from workbench.core.runs.events import Compiling, Event, Progressed, RunStatus
 from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.series import Curve
 from workbench.ui.app import WorkbenchApp
+from workbench.ui.widgets import chart as chart_module
 from workbench.ui.widgets.chart import ChartView
 from workbench.ui.widgets.field_form import FieldForm
 
@@ -57,6 +60,26 @@ async def test_smoothing_keeps_the_raw_line(make_app: MakeApp) -> None:
         assert behind.faint
         assert behind.curve == raw
         assert shown.curve.ys != raw.ys
+
+
+async def test_a_curve_is_drawn_before_the_screen_is_put_together(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[object] = []
+    monkeypatch.setattr(
+        chart_module, "draw", lambda chart, *size: drawn.append(chart) or ""
+    )
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await run_to_the_end(pilot, app)
+        chart = chart_of(app, "loss")
+        (named,) = chart.curves
+        drawn.clear()
+        shorter = Curve(named.curve.xs[:5], named.curve.ys[:5])
+        chart.show_curves([replace(named, curve=shorter)])
+        assert len(drawn) == 1
+        await pilot.pause()
+        assert len(drawn) == 1
 
 
 async def test_one_cursor_goes_through_all_charts(make_app: MakeApp) -> None:

@@ -124,6 +124,9 @@ class ChartView(Widget, can_focus=True):
         """Show other curves, which may `grow`; dotted lines stand at the references."""
         self._curves, self._references, self._grow = curves, references, grow
         self._show_titles()
+        if self.is_on_screen:
+            # Here, not when the screen is put together: keys wait for either, not both.
+            self.render()
         self.refresh()
 
     def _lines(self) -> tuple[Line, ...]:
