@@ -37,7 +37,7 @@ kill-test: $(STAMP)
 
 # About 10,000 hostile files, changes and records; takes some minutes.
 fuzz: $(STAMP)
-	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/fuzz
+	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q --timeout 1800 -n 2 --dist loadfile tests/fuzz
 
 # Exact versions of everything, what builds this project included, and no code of
 # others that runs while it is installed.

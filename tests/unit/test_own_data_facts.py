@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from workbench.core.data import image_folder
 from workbench.core.data.dataset_facts import DatasetError, dataset_facts
 from workbench.core.experiment.experiment_loading import load_experiment
 
@@ -113,6 +114,18 @@ def test_both_parts_need_the_same_classes(tmp_path: Path) -> None:
     name = _images(tmp_path, "train/a/1.png", "train/b/1.png", "test/a/1.png")
     with pytest.raises(DatasetError, match="not the same classes: b"):
         dataset_facts(name)
+
+
+def test_a_directory_of_everything_is_not_gone_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_folder, "_MOST_OTHERS", 20)
+    for name in ("bin", "lib"):
+        for number in range(6):
+            (tmp_path / name / str(number)).mkdir(parents=True)
+            (tmp_path / name / f"{number}.txt").touch()
+    with pytest.raises(DatasetError, match="full of files that are no images"):
+        dataset_facts(str(tmp_path))
 
 
 def test_images_need_a_model_that_takes_some(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ def test_ranges_are_written_out() -> None:
         (["stages=two"], "'two' stages"),
         ([f"stages=2,{'9' * 5000}"], "9… stages; use whole numbers from 2"),
         (["train.epochs=1..2000000"], "too many"),
+        (["train.epochs=" + ",".join(["1..999999"] * 100)], "too many"),
+        (["train.epochs=1..2000", "stages=1..2000"], "too many"),
     ],
 )
 def test_a_wrong_grid_is_refused_with_its_reason(

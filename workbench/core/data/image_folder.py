@@ -18,6 +18,9 @@ from workbench.core.error_line import telling_line
 
 _ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 """Those that Keras reads."""
+_NEEDED = f"needed: a directory for each class, with {', '.join(_ENDINGS)} in it"
+_MOST_OTHERS = 10_000
+"""A whole disk, named by mistake, would be gone through for minutes."""
 COLOR_MODES = {1: "grayscale", 3: "rgb", 4: "rgba"}
 """How Keras calls images of so many channels."""
 
@@ -55,7 +58,7 @@ def _facts(folder: Path, test_share: float, stamp: tuple[int, ...]) -> DatasetFa
         raise DatasetError(
             str(folder),
             f"{folder} has {counts[0]} images in {len(names[0])} classes' directories",
-            f"needed: a directory for each class, with {', '.join(_ENDINGS)} in it",
+            _NEEDED,
         )
     train, test = part_counts(counts, test_share)
     return DatasetFacts(train, test, None, len(names[0]), images=True)
@@ -68,15 +71,20 @@ def image_parts(folder: Path) -> list[Path]:
 
 
 def _images_by_class(folder: Path) -> dict[str, int]:
-    return {
-        name: sum(
-            file.lower().endswith(_ENDINGS)
-            for _, _, files in os.walk(folder / name)
-            for file in files
-        )
-        for name in sorted(os.listdir(folder))
-        if not name.startswith(".") and (folder / name).is_dir()
-    }
+    counts: dict[str, int] = {}
+    others = 0
+    for name in sorted(os.listdir(folder)):
+        if name.startswith(".") or not (folder / name).is_dir():
+            continue
+        counts[name] = 0
+        for _, directories, files in os.walk(folder / name):
+            images = sum(file.lower().endswith(_ENDINGS) for file in files)
+            counts[name] += images
+            others += len(directories) + len(files) - images
+            if others > _MOST_OTHERS:
+                text = f"{folder} is full of files that are no images"
+                raise DatasetError(str(folder), text, _NEEDED)
+    return counts
 
 
 def load_images(

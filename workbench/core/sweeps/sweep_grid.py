@@ -16,6 +16,7 @@ from workbench.core.planning.text_table import shortened
 STAGES = "stages"
 """Axis that is no field: layers are balanced over so many stages at every point."""
 MOST_POINTS = 1_000_000
+_FEWER = f"at most {MOST_POINTS:,}"
 
 _COUNT = re.compile(r"[0-9]{1,6}")
 _RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})(?:\.\.(\d{1,20}))?")
@@ -49,7 +50,11 @@ def parse_grid(texts: Sequence[str]) -> tuple[tuple[Axis, ...], tuple[Problem, .
     for text in texts:
         path, separator, values_text = text.partition("=")
         path = path.strip()
-        values = tuple(_values(values_text))
+        pieces = list(_pieces(values_text))
+        if sum(map(len, pieces)) > MOST_POINTS:
+            problems.append(Problem(f"--grid {path}", "too many values", _FEWER))
+            continue
+        values = tuple(str(value) for piece in pieces for value in piece)
         if not separator or not values:
             hint = "write it as field=value,value,..."
             problems.append(Problem("--grid", f"{text!r} has no values", hint))
@@ -71,7 +76,7 @@ def parse_grid(texts: Sequence[str]) -> tuple[tuple[Axis, ...], tuple[Problem, .
         problems.append(Problem("--grid", "is missing", "for example stages=2,4"))
     if count_points(axes) > MOST_POINTS:
         text = f"{count_points(axes):,} points are too many"
-        problems.append(Problem("--grid", text, f"at most {MOST_POINTS:,}"))
+        problems.append(Problem("--grid", text, _FEWER))
     return tuple(axes), tuple(problems)
 
 
@@ -88,23 +93,20 @@ def points(axes: Sequence[Axis]) -> Iterator[Point]:
         yield Point(index, dict(zip(paths, combination, strict=True)))
 
 
-def _values(text: str) -> Iterator[str]:
-    """Split at commas outside brackets, and write ranges out."""
+def _pieces(text: str) -> Iterator[Sequence[object]]:
+    """Split at commas outside brackets; a range is one piece of many values."""
     depth, start = 0, 0
     for place, character in enumerate(f"{text},"):
         depth += (character in "[{") - (character in "]}")
         if character == "," and depth <= 0:
-            yield from _expanded(text[start:place].strip())
+            yield _piece(text[start:place].strip())
             start = place + 1
 
 
-def _expanded(value: str) -> Iterator[str]:
+def _piece(value: str) -> Sequence[object]:
     match = _RANGE.fullmatch(value)
     if match is None:
-        if value:
-            yield value
-        return
+        return (value,) if value else ()
     first, last, step = int(match[1]), int(match[2]), int(match[3] or 1)
-    # One more than allowed is enough to be refused, and costs no memory.
-    numbers = range(first, last + 1, max(step, 1))[: MOST_POINTS + 1]
-    yield from (str(number) for number in numbers)
+    # One more than allowed is enough to be refused, and can be counted.
+    return range(first, last + 1, max(step, 1))[: MOST_POINTS + 1]
