@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # What signal itself is made of: signal loads ten modules, and ctrl+c may come then.
 import _signal as signal  # type: ignore[import-not-found]
+import gc
 import os
 import sys
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command line and exit with its code."""
     _open_streams()
+    # Modules and plans are no garbage; looking through them every 700 objects takes
+    # one part in twelve of a command's time.
+    gc.set_threshold(20_000)
     # Late, so that ctrl+c while they load is one line; the environment comes first.
     from ipu_runtime.system.environment import prepare_environment
 

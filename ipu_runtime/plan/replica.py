@@ -18,7 +18,7 @@ from ipu_runtime.plan.costs.host_io import (
 from ipu_runtime.plan.costs.layer_costs import Cycles, LayerWork, infeed_op, sum_ops
 from ipu_runtime.plan.costs.op_costs import OpCost
 from ipu_runtime.plan.costs.stage_costs import (
-    StageSums,
+    Sums,
     boundary_bytes,
     recomputed_forward,
     sum_stages,
@@ -147,7 +147,7 @@ class Replica(NamedTuple):
         )
 
     @property
-    def stages(self) -> tuple[StageSums, ...]:
+    def stages(self) -> tuple[Sums, ...]:
         """Operations of every stage, added up."""
         return sum_stages(self.work, self.stage_of_layer)
 

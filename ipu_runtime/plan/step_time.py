@@ -15,7 +15,7 @@ from ipu_runtime.plan.costs.links import (
     physical_order,
     transfer_us,
 )
-from ipu_runtime.plan.costs.stage_costs import StageSums
+from ipu_runtime.plan.costs.stage_costs import Sums
 from ipu_runtime.plan.plan import PipelineRequest, StepTime
 from ipu_runtime.plan.schedule.building import build_schedule
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
@@ -26,7 +26,7 @@ from ipu_runtime.plan.schedule.timeline import StageTimes, pipeline_time_us
 class StepInputs(NamedTuple):
     """What the time of a step is made of."""
 
-    stages: tuple[StageSums, ...]
+    stages: tuple[Sums, ...]
     infeed: Cycles
     """What the device does with arriving data."""
     recomputed: tuple[Cycles, ...]

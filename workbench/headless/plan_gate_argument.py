@@ -18,7 +18,6 @@ from workbench.core.planning.plan_gate import (
     parse_condition,
 )
 from workbench.core.runs.record_files import UnknownRecord, read_json
-from workbench.core.runs.run_store import MOST_PLAN_BYTES, open_run
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.experiment_argument import read_experiment
 from workbench.headless.output import print_line
@@ -89,6 +88,9 @@ def _other_plan(args: argparse.Namespace) -> PlanFigures:
 
 
 def _plan_of_run(name: str) -> PlanFigures | None:
+    # Late, because few plans are compared with runs.
+    from workbench.core.runs.run_store import open_run
+
     try:
         return open_run(name).plan
     except UnknownRecord:
@@ -97,5 +99,8 @@ def _plan_of_run(name: str) -> PlanFigures | None:
 
 def _written_plan(path: Path) -> dict[str, Any] | None:
     """Return what `plan --json` printed; None for other files, such as models."""
+    # Late, as above.
+    from workbench.core.runs.run_store import MOST_PLAN_BYTES
+
     content = read_json(path, MOST_PLAN_BYTES)
     return content if content and content.get("event") == "plan" else None

@@ -33,8 +33,8 @@ class Cycles(NamedTuple):
         )
 
 
-def sum_ops(ops: Iterable[OpCost]) -> Cycles:
-    """Add operations up."""
+def sum_ops(ops: Iterable[OpCost | Cycles]) -> Cycles:
+    """Add operations up, or sums of them."""
     compute = exchange = 0.0
     supersteps = 0
     for op in ops:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ipu_runtime.plan.costs.layer_costs import Cycles, LayerWork, cost_layers, sum_ops
+from ipu_runtime.plan.costs.op_costs import Costing, OpCost
 from ipu_runtime.plan.hardware import HardwareTable
 from ipu_runtime.plan.memory.code_size import program_code
 from ipu_runtime.plan.model.model_spec import ModelSpec
@@ -27,7 +28,7 @@ def plan_layers(
     values = table.values
     crossing = _crossing_bytes(model, batch, label_values)
     stashed, touched = _layer_bytes(model, batch, cost.training)
-    fixed = program_code((), cost, table).code_bytes
+    fixed = _code_bytes((), cost, table)
     codes: dict[int, int] = {}
     plans = []
     for at, own in enumerate(cost_layers(work)):
@@ -39,7 +40,7 @@ def plan_layers(
         weight_bytes = (own.layer.parameters + trained * copies) * model.weight_bytes
         ops = own.forward + backward + own.update
         if own.alike not in codes:
-            codes[own.alike] = program_code(ops, cost, table).code_bytes - fixed
+            codes[own.alike] = _code_bytes(ops, cost, table) - fixed
         temporary = max((op.temporary_bytes for op in ops), default=0) * cost.tiles
         plans.append(
             LayerPlan(
@@ -64,6 +65,10 @@ def plan_layers(
             )
         )
     return tuple(plans)
+
+
+def _code_bytes(ops: Iterable[OpCost], cost: Costing, table: HardwareTable) -> int:
+    return program_code(((op, 1) for op in ops), cost, table).code_bytes
 
 
 def _us(cycles: Cycles, clock_hz: float, constants: Mapping[str, float]) -> float:

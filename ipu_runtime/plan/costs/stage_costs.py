@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from ipu_runtime.plan.costs.layer_costs import Cycles, LayerWork, cost_layers, sum_ops
@@ -13,17 +13,8 @@ from ipu_runtime.plan.model.shapes import kind_of
 from ipu_runtime.plan.model.tensors import LABEL_BYTES, find_tensors
 
 
-class LayerSums(NamedTuple):
-    """A layer's operations, added up."""
-
-    forward: Cycles
-    backward: Cycles
-    accumulate: Cycles
-    update: Cycles
-
-
-class StageSums(NamedTuple):
-    """A stage's operations, added up, without the infeed."""
+class Sums(NamedTuple):
+    """Operations of a layer or of a stage, added up, without the infeed."""
 
     forward: Cycles
     backward: Cycles
@@ -34,43 +25,41 @@ class StageSums(NamedTuple):
 
 
 @functools.lru_cache(maxsize=512)
-def sum_layers(work: LayerWork) -> tuple[LayerSums, ...]:
+def sum_layers(work: LayerWork) -> tuple[Sums, ...]:
     """Add up the operations of every layer."""
-    known: dict[int, LayerSums] = {}
+    known: dict[int, Sums] = {}
     costs = cost_layers(work)
-    for layer in costs:
-        if layer.alike not in known:
-            known[layer.alike] = LayerSums(
-                sum_ops(layer.forward),
-                sum_ops(layer.backward),
-                sum_ops(layer.accumulate),
-                sum_ops(layer.update),
+    for own in costs:
+        if own.alike not in known:
+            known[own.alike] = Sums(
+                sum_ops(own.forward),
+                sum_ops(own.backward),
+                sum_ops(own.accumulate),
+                sum_ops(own.update),
+                tuple(
+                    weight.size * work.model.weight_bytes
+                    for weight in own.layer.own_weights
+                    if weight.trainable
+                ),
             )
-    return tuple(known[layer.alike] for layer in costs)
+    return tuple(known[own.alike] for own in costs)
 
 
 @functools.lru_cache(maxsize=1024)
-def sum_stages(
-    work: LayerWork, stage_of_layer: tuple[int, ...]
-) -> tuple[StageSums, ...]:
+def sum_stages(work: LayerWork, stage_of_layer: tuple[int, ...]) -> tuple[Sums, ...]:
     """Add up the layers of every stage."""
-    stages = max(stage_of_layer) + 1
-    sums = [[Cycles()] * 4 for _ in range(stages)]
-    gradients: list[list[int]] = [[] for _ in range(stages)]
-    for layer, own, stage in zip(
-        work.model.stage_layers, sum_layers(work), stage_of_layer, strict=True
-    ):
-        sums[stage] = [
-            total.plus(part) for total, part in zip(sums[stage], own, strict=True)
-        ]
-        gradients[stage] += [
-            weight.size * work.model.weight_bytes
-            for weight in layer.own_weights
-            if weight.trainable
-        ]
+    stages: list[list[Sums]] = [[] for _ in range(max(stage_of_layer) + 1)]
+    for own, stage in zip(sum_layers(work), stage_of_layer, strict=True):
+        stages[stage].append(own)
     return tuple(
-        StageSums(total[0], total[1], total[2], total[3], tuple(sizes))
-        for total, sizes in zip(sums, gradients, strict=True)
+        Sums(
+            sum_ops(layer.forward for layer in layers),
+            sum_ops(layer.backward for layer in layers),
+            sum_ops(layer.accumulate for layer in layers),
+            sum_ops(layer.update for layer in layers),
+            tuple(chain.from_iterable(layer.gradient_bytes for layer in layers)),
+        )
+        for layers in stages
     )
 
 

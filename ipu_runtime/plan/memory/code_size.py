@@ -49,22 +49,27 @@ def conv_vertex_bytes(
 
 
 def program_code(
-    ops: Iterable[OpCost],
+    ops: Iterable[tuple[OpCost, int]],
     cost: Costing,
     table: HardwareTable,
     *,
     outlining: bool = True,
 ) -> StageCode:
-    """Add up state, exchange and control code of operations that share an IPU."""
+    """Add up state, exchange and control code of operations that share an IPU.
+
+    Each comes with how often it is there.
+    """
     distinct: set[tuple[str, str, tuple[int, ...]]] = set()
     total = supersteps = instances = 0
-    for op in ops:
+    for op, times in ops:
         key = code_key(op)
         size = table.code[op.code]
-        total += size.control
-        supersteps += op.supersteps
-        instances += op.code in MATRIX_CODES
-        if not outlining or key not in distinct:
+        total += times * size.control
+        supersteps += times * op.supersteps
+        instances += times * (op.code in MATRIX_CODES)
+        if not outlining:
+            total += times * (size.state + size.exchange)
+        elif key not in distinct:
             total += size.state + size.exchange
         distinct.add(key)
     codes = Counter(code for code, _, _ in distinct)
@@ -103,7 +108,7 @@ def ipu_code(
 ) -> StageCode:
     """Return the program of an IPU that has some stages."""
     by_stage = _stage_ops(work, stage_of_layer, accumulates)
-    ops: list[OpCost] = [infeed] if infeed is not None else []
+    ops = [(infeed, 1)] if infeed is not None else []
     for stage in sorted(stages):
         ops += by_stage[stage]
     return program_code(ops, work.cost, table, outlining=outlining)
@@ -112,10 +117,21 @@ def ipu_code(
 @functools.lru_cache(maxsize=8)
 def _stage_ops(
     work: LayerWork, stage_of_layer: tuple[int, ...], accumulates: bool
-) -> tuple[tuple[OpCost, ...], ...]:
-    """Return the operations of every stage."""
-    ops: list[list[OpCost]] = [[] for _ in range(max(stage_of_layer) + 1)]
-    for layer, stage in zip(cost_layers(work), stage_of_layer, strict=True):
-        ops[stage] += [*layer.forward, *layer.backward, *layer.update]
-        ops[stage] += layer.accumulate if accumulates else ()
-    return tuple(map(tuple, ops))
+) -> tuple[list[tuple[OpCost, int]], ...]:
+    """Return the operations of every stage; those of layers alike once, with counts."""
+    layers = [Counter[int]() for _ in range(max(stage_of_layer) + 1)]
+    costs = cost_layers(work)
+    for own, stage in zip(costs, stage_of_layer, strict=True):
+        layers[stage][own.alike] += 1
+    first = {own.alike: own for own in reversed(costs)}
+    ops_of = {
+        alike: own.forward
+        + own.backward
+        + own.update
+        + (own.accumulate if accumulates else ())
+        for alike, own in first.items()
+    }
+    return tuple(
+        [(op, times) for alike, times in counted.items() for op in ops_of[alike]]
+        for counted in layers
+    )

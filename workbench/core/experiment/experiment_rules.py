@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from ipu_runtime.config import config_from_fields
-from ipu_runtime.configuring.config_checks import check_config
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.experiment.api_rules import (
@@ -129,6 +127,10 @@ def _ipu_config(spec: ExperimentSpec) -> Iterator[Problem]:
         hint = "use 1 or more"
         yield Problem("ipu.auto_select_ipus", "0 IPUs are no device", hint)
     if len(spec.ipu) > 1 or selection is None:
+        # Late, because most experiments only say how many IPUs they take.
+        from ipu_runtime.config import config_from_fields
+        from ipu_runtime.configuring.config_checks import check_config
+
         try:
             check_config(config_from_fields(spec.ipu), on_ipu_model=False)
         except Exception as error:  # The real ones raise plain Exception too.

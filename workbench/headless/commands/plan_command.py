@@ -12,7 +12,6 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.plan.problem import Severity
-from workbench.core.planning.band_text import band_lines, band_row
 from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
 from workbench.core.planning.text_table import TextStyle
 from workbench.headless.diagnostics import report_problems, say
@@ -90,8 +89,9 @@ def run_plan(args: argparse.Namespace) -> int:
     code = plan_exit_code(plan)
     band = None
     if args.band:
-        # Late, because only this option needs it.
+        # Late, because only this option needs them.
         from ipu_runtime.plan.band import plan_band
+        from workbench.core.planning.band_text import band_lines, band_row
 
         band = plan_band(plan)
     with readers_may_leave():
