@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from workbench.core.data.dataset import load_prepared
-from workbench.core.data.dataset_facts import DatasetError, DatasetFacts, GivenTensor
+from workbench.core.data.dataset_facts import (
+    DatasetError,
+    DatasetFacts,
+    GivenTensor,
+    dataset_facts,
+    with_label_range,
+)
 from workbench.core.experiment.experiment_loading import (
     LoadedExperiment,
     load_experiment,
@@ -224,6 +230,17 @@ def test_answers_beyond_yes_and_no_are_refused(tmp_path: Path) -> None:
     table.write_text("\n".join(["a,b,c,d,e,f,label", *rows]))
     (problem,) = _load(tmp_path, loss, table, activation="sigmoid").problems
     assert "takes 0 or 1, but the labels go from 0 to 2" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("labels", "highest"), [([0, 1, 1, 0], 1), ([18, 90, 41, 64], 90)]
+)
+def test_the_range_of_labels_in_a_file_is_known_where_a_loss_is_chosen(
+    tmp_path: Path, labels: list[int], highest: int
+) -> None:
+    path = str(_file(tmp_path / "own.npz", np.array(labels)))
+    facts = with_label_range(dataset_facts(path), path)
+    assert facts.labels == (min(labels), highest)
 
 
 def test_whole_numbers_can_be_met(tmp_path: Path) -> None:

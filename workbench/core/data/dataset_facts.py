@@ -6,7 +6,7 @@ import ast
 import os
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -197,6 +197,22 @@ def _facts_of_file(path: Path, stamp: int) -> DatasetFacts:
         label_shape=shapes["y_train"][1:] if real else None,
         class_shape=None if real else shapes["y_train"][1:],
     )
+
+
+def with_label_range(facts: DatasetFacts, dataset: str) -> DatasetFacts:
+    """Return it with the lowest and highest class number of an .npz file, read now."""
+    if facts.class_shape is None or facts.labels is not None:
+        return facts
+    # Late, because who only checks a file does without.
+    import numpy as np
+
+    try:
+        with np.load(os.path.expanduser(dataset)) as arrays:
+            labels = arrays["y_train"]
+        return replace(facts, labels=(int(labels.min()), int(labels.max())))
+    except UNREADABLE:
+        # Loading them says so.
+        return facts
 
 
 def _header_of(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], str]:

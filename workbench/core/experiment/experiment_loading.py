@@ -12,6 +12,7 @@ from workbench.core.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
     data_facts,
+    with_label_range,
 )
 from workbench.core.experiment.data_tables import with_data_read
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -127,8 +128,9 @@ def _facts(tables: Mapping[str, Any]) -> DatasetFacts | None:
     """Return what is known of an experiment's data; None if they are made up."""
     if field_value(tables, "data.dataset") in (None, "synthetic"):
         return None
+    data = understood(tables).data
     try:
-        return data_facts(understood(tables).data)
+        return with_label_range(data_facts(data), data.dataset)
     except DatasetError:
         # The check of the data says so.
         return None
