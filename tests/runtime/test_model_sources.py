@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import pytest
 
+from workbench.core.data.dataset import load_prepared
 from workbench.core.experiment.experiment_loading import (
     load_experiment,
     recorded_experiment,
@@ -63,6 +64,31 @@ class Net(keras.Model):
 
 def subclass():
     return Net()
+
+
+class Code(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.inner = keras.layers.Dense(3)
+        self.outer = keras.layers.Dense(6, activation="sigmoid")
+
+    def call(self, x):
+        code = self.inner(x)
+        self.add_loss(keras.ops.mean(keras.ops.square(code)))
+        return self.outer(code)
+
+
+def coder():
+    return Code()
+
+
+class Picky(keras.Model):
+    def call(self, x):
+        raise TypeError("not these samples")
+
+
+def picky():
+    return Picky()
 
 
 def fails():
@@ -235,6 +261,25 @@ def test_a_subclass_is_one_block(functions: str) -> None:
     assert "one block without stages" in str(refused.problems[0])
     balanced = balance_experiment(spec, 2)
     assert "which is one block" in balanced.problem
+
+
+def test_a_subclass_that_adds_to_its_loss_is_one_layer(functions: str) -> None:
+    spec = _spec(f"{functions}:coder", "model.input_shape=6", *ONE_STEP)
+    assert spec.train.loss == "binary_crossentropy"
+    (layer,) = plan_experiment(spec).layers
+    assert layer.parameters == 6 * 3 + 3 + 3 * 6 + 6
+    data = load_prepared(spec).train
+    model = trainable_model(spec.model.model_source, 0, trust=True)
+    model.compile(loss="binary_crossentropy")
+    wanted = model.evaluate(data.x, data.y, verbose=0)
+    assert _losses(spec) == [pytest.approx(wanted, rel=1e-5)]
+
+
+def test_a_subclass_that_cannot_be_called_is_one_line(functions: str) -> None:
+    loaded = load_experiment(f"{functions}:picky", ["model.input_shape=6"])
+    (problem,) = loaded.problems
+    assert "cannot be called on samples of (6,)" in str(problem)
+    assert "not these samples" in str(problem)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ipu_runtime.engine.reading.call_graph import call_in_graph
 from ipu_runtime.engine.reading.loop_trips import origin
 from ipu_runtime.engine.reading.model_graph import Call, ModelGraph
-from ipu_runtime.engine.reading.repeatable_call import call_of_node
+from ipu_runtime.engine.reading.repeatable_call import RepeatableCall, call_of_node
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
 
 _MOVES = frozenset(("Cast", "Transpose", "StridedSlice", "Slice", "Pack"))
@@ -45,17 +45,22 @@ def _activation(slot: int, maker: Mapping[int, Call]) -> str:
     """Look at the call that makes a value, and before it while values only move."""
     while slot in maker:
         call = maker[slot]
-        graph = FuncGraph("end")
-        try:
-            with graph.as_default():
-                inputs, _, outputs = call_in_graph(call_of_node(call), 1, False)
-        except Exception:  # a layer may raise anything when it is called
-            return ""
-        tensor = origin(outputs[call.outputs.index(slot)])
-        while tensor.op.type in _MOVES:
-            tensor = origin(tensor.op.inputs[0])
-        places = [at for at, symbol in enumerate(inputs) if symbol is tensor]
-        if not places:
-            return _ACTIVATION_OF_OP.get(tensor.op.type, "")
-        slot = call.slots[id(call.arguments.keras_tensors[places[0]])]
+        found, taken = last_activation(call_of_node(call), call.outputs.index(slot))
+        if taken is None:
+            return found
+        slot = call.slots[id(call.arguments.keras_tensors[taken])]
     return ""
+
+
+def last_activation(call: RepeatableCall, output: int) -> tuple[str, int | None]:
+    """Return what makes an output of a call, or the number of the input that it is."""
+    try:
+        with FuncGraph("end").as_default():
+            inputs, _, outputs = call_in_graph(call, 1, False)
+    except Exception:  # a layer may raise anything when it is called
+        return "", None
+    tensor = origin(outputs[output])
+    while tensor.op.type in _MOVES:
+        tensor = origin(tensor.op.inputs[0])
+    places = [at for at, symbol in enumerate(inputs) if symbol is tensor]
+    return _ACTIVATION_OF_OP.get(tensor.op.type, ""), places[0] if places else None

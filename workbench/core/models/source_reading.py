@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from workbench.core.error_line import telling_line
 from workbench.core.models.captured_model import read_capture
 from workbench.core.models.model_source import ModelSource, SourceError, SourceKind
 from workbench.core.models.source_files import content_key
@@ -75,7 +76,10 @@ def _described(model: Any, source: ModelSource) -> SourceModel:
             )
         symbol = keras.Input(source.input_shape)
         with keras.StatelessScope(initialize_variables=False):
-            network = traced_network(model, symbol)
+            try:
+                network = traced_network(model, symbol)
+            except Exception as error:  # `call` may do anything
+                return _as_one_layer(model, symbol, source, error)
     graph = model_graph(network)
     for symbol in graph.network.inputs:
         if symbol.dtype == "string":
@@ -101,6 +105,34 @@ def _described(model: Any, source: ModelSource) -> SourceModel:
         named_outputs=isinstance(graph.network.output, dict),
         one_block=not whole,
     )
+
+
+def _as_one_layer(
+    model: Any, symbol: Any, source: ModelSource, reason: Exception
+) -> SourceModel:
+    """Return a model that does in `call` what has no symbols, such as `add_loss`."""
+    from ipu_runtime.engine.reading.keras_reader import read_as_one_layer
+    from ipu_runtime.engine.reading.output_activations import last_activation
+    from ipu_runtime.engine.reading.repeatable_call import call_of_model
+
+    try:
+        call = call_of_model(model, symbol)
+        spec = read_as_one_layer(model, symbol)
+    except ValueError as error:
+        text = f"{source.text} cannot be called on samples of {source.input_shape}"
+        raise SourceError(f"{text}: {telling_line(reason)}") from error
+    names = [f"output_{number}" for number in range(len(call.outputs))]
+    outputs = tuple(
+        TensorFacts(
+            name,
+            _sample_shape(end),
+            str(end.dtype),
+            last_activation(call, number)[0],
+        )
+        for number, (name, end) in enumerate(zip(names, call.outputs, strict=True))
+    )
+    entry = TensorFacts("input_0", _sample_shape(symbol), str(symbol.dtype))
+    return SourceModel(spec, (), (entry,), outputs, one_block=True)
 
 
 def _output_names(model: Any, outputs: Sequence[Any]) -> Sequence[str]:
