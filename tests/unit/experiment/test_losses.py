@@ -156,6 +156,13 @@ def test_losses_that_do_not_suit_the_outputs_are_one_line(
     assert words in str(problem)
 
 
+def test_a_number_per_sample_is_no_choice_among_classes(tmp_path: Path) -> None:
+    more = '[[model.layers]]\nname = "one"\nkind = "Reshape"\ntarget_shape = []\n'
+    loaded = _load(tmp_path, 'loss = "categorical_crossentropy"', more=more)
+    assert "needs classes, but one is one number per sample" in str(loaded.problems[0])
+    assert _load(tmp_path, 'loss = "mse"', more=more).spec is not None
+
+
 @pytest.mark.parametrize(
     ("loss", "activation", "wanted"),
     [

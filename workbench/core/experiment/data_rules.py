@@ -56,14 +56,19 @@ def check_losses(spec: ExperimentSpec) -> Iterator[Problem]:
             suggestion=[],
         )
         return
+    field = "train.losses" if losses else "train.loss"
     for end, loss in compared_outputs(spec):
+        if loss.labels in ("sparse", "categorical") and not end.shape:
+            text = f"{loss.name} needs classes, but {end.name} is one number per sample"
+            suggestion = None if losses else "mse"
+            yield Problem(field, text, "use mse", suggestion=suggestion)
         makes_logits = end.activation == "linear"
         if not (loss.labels and end.activation) or makes_logits == loss.from_logits:
             continue
         fitting = loss.of(from_logits=makes_logits).name
         ends = "no softmax or sigmoid" if makes_logits else f"a {end.activation}"
         yield Problem(
-            "train.losses" if losses else "train.loss",
+            field,
             f"{loss.name} takes {'probabilities' if makes_logits else 'logits'}, but "
             f"{end.name} has {ends}",
             f"use {fitting}",
