@@ -228,8 +228,8 @@ class _Candidates(NamedTuple):
     whole numbers exactly and divide much faster.
     """
 
-    parts: tuple[NDArray[np.int64], ...]
-    """Of groups, output channels, input channels and taps."""
+    parts: NDArray[np.int64]
+    """Of groups, output channels, input channels and taps, each a row."""
     positions: NDArray[np.float64]
     """Tiles that are left for positions."""
     groups: NDArray[np.float64]
@@ -282,7 +282,7 @@ def _candidates(
     block_start = _BLOCK_SUPERVISOR + _WORKERS * _BLOCK_WORKER
     reduces = (p_in * p_tap > 1).astype(np.float64)
     return _Candidates(
-        parts=tuple(parts),
+        parts=np.array(parts),
         positions=np.floor(mode.tiles / used[enough]),
         groups=groups_left,
         channels_in=blocks_in * block[0],
@@ -328,7 +328,7 @@ def _best_split(extents: _Extents, mode: MatrixMode, limit: float) -> _Split | N
     if cost[at] == np.inf:
         return None
     return _Split(
-        parts=(*(int(axis[at]) for axis in splits.parts), int(p_position[at])),
+        parts=(*splits.parts[:, at].tolist(), int(p_position[at])),
         positions_per_tile=int(positions[at]),
         compute=float(compute[at]),
         exchange=float(exchange[at]),

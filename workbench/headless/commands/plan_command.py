@@ -87,17 +87,19 @@ def run_plan(args: argparse.Namespace) -> int:
     plan = plan_inference(spec) if args.inference else plan_experiment(spec)
     name = spec.experiment.name or loaded.preset.name
     code = plan_exit_code(plan)
-    band = None
+    band_json: dict[str, Any] = {}
+    band_text: list[str] = []
     if args.band:
         # Late, because only this option needs them.
         from ipu_runtime.plan.band import plan_band
         from workbench.core.planning.band_text import band_lines, band_row
 
-        band = plan_band(plan)
+        if band := plan_band(plan):
+            band_json, band_text = {"band": band_row(band)}, ["", *band_lines(band)]
     with readers_may_leave():
         if args.json:
             row = {"event": "plan", "preset": name, **plan_to_json(plan)}
-            print_json(row | ({"band": band_row(band)} if band else {}))
+            print_json(row | band_json)
         elif code is not ExitCode.USAGE:
             # Late, because planning in a loop should start quickly.
             from workbench.core.planning.plan_text import plan_lines
@@ -105,12 +107,8 @@ def run_plan(args: argparse.Namespace) -> int:
             title = (
                 f"{name}: {spec.experiment.title}" if spec.experiment.title else name
             )
-            for line in plan_lines(plan, title, text_style(args)):
+            for line in (*plan_lines(plan, title, text_style(args)), *band_text):
                 print_line(line)
-            if band:
-                print_line()
-                for line in band_lines(band):
-                    print_line(line)
             if args.schedules:
                 from workbench.core.planning.schedule_text import schedule_lines
 
