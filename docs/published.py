@@ -37,7 +37,7 @@ _RATIOS = (
     ("Bow Pod256 over IPU-POD256", "resnet-bow256", "resnet-pod256"),
     ("BERT, Bow Pod16 to Bow Pod64", "bert-bow64-popart", "bert-bow16-popart"),
     ("BERT, the same, packed", "bert-bow64-packed", "bert-bow16-packed"),
-    ("predictions, 32 images over 4", "predictions-32", "predictions-4"),
+    ("predictions with PopRT, 32 images over 4", "predictions-32", "predictions-4"),
 )
 """ResNet-50 unless said otherwise: a row over another."""
 

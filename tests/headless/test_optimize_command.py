@@ -74,6 +74,14 @@ def test_the_text_says_how_sure_it_is_and_what_settings_are_worth(
             "--fix: no settings agree with what is fixed",
         ),
         (("--keep-global-batch", "1000000"), "--keep-global-batch: no settings"),
+        (
+            ("--fix", "pipeline.schedule=Sequential", "--fix", "pipeline.schedule"),
+            "--fix: pipeline.schedule is given 2 times",
+        ),
+        (
+            ("--set", "ipu.matmuls.poplar_options={availableMemoryProportion='x'}"),
+            "availableMemoryProportion: is 'x'; a number above 0",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -68,18 +68,29 @@ def _fitting_plans(space: SearchSpace, choice: Choice) -> Iterator[Plan]:
             yield plan
 
 
+_ONLY_TESTED = (
+    "execution.api=ipu_pipeline_estimator",
+    "train.test_only=true",
+    "train.evaluate=true",
+    "execution.model_dir=.",
+)
+
+
 @pytest.mark.parametrize(
-    ("preset", "ipus", "batch"),
+    ("preset", "ipus", "batch", "changes"),
     [
-        ("mnist-ipu-pipelined", 4, 0),
-        ("mnist-ipu-pipelined", 2, 512),
-        ("mnist-dense", 8, 256),
+        ("mnist-ipu-pipelined", 4, 0, ()),
+        ("mnist-ipu-pipelined", 2, 512, ()),
+        ("mnist-dense", 8, 256, ()),
+        ("mnist-ipu-pipelined", 4, 0, _ONLY_TESTED),
     ],
 )
-def test_nothing_is_better_in_a_small_space(preset: str, ipus: int, batch: int) -> None:
+def test_nothing_is_better_in_a_small_space(
+    preset: str, ipus: int, batch: int, changes: tuple[str, ...]
+) -> None:
     fixed = _UNSEARCHED | _RARELY_MOVED
     fixed |= {"data.batch_size"} if not batch else frozenset()
-    space = SearchSpace(_spec(preset), ipus, batch, fixed)
+    space = SearchSpace(_spec(preset, *changes), ipus, batch, fixed)
     # Few samples, whose time is that of compiling, and as many as compiling takes.
     aims = [*(Aim(goal, 60_000) for goal in Goal), Aim(Goal.TIME_TO_SAMPLES, 10**7)]
     costs = [
@@ -142,6 +153,15 @@ def test_no_device_does_better_than_the_loosest(change: str) -> None:
             ours, theirs = getattr(least.memory, name), getattr(own.memory, name)
             # More tiles have more room; what each of them has is compared.
             assert (ours / least.room <= theirs / own.room * (1 + 1e-12)).all()
+
+
+def test_latency_without_training_is_that_of_all_stages() -> None:
+    spec = _spec("mnist-ipu-pipelined", *_ONLY_TESTED)
+    plan = plan_experiment(spec)
+    first, second = (stage.forward_us for stage in plan.stages)
+    latency_us = Aim(Goal.LATENCY, 1).cost(plan)
+    # The steps of a run overlap, those of a micro-batch do not.
+    assert first + second < latency_us < 2 * plan.ipu_step_us
 
 
 def test_layers_that_share_code_are_bounded_by_what_they_take_together() -> None:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from ipu_runtime.plan.costs.links import physical_order, transfer_us
-from ipu_runtime.plan.costs.matrix_unit import PASS_SUPERSTEPS
-from ipu_runtime.plan.costs.op_costs import OpCost
 from ipu_runtime.plan.hardware import load_table
-from ipu_runtime.plan.memory.code_size import MATRIX_CODES
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import compile_share
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.optimizing.around_layers import AroundLayers
 from workbench.core.optimizing.choice import Choice
+from workbench.core.optimizing.layer_sums import layer_sums
 from workbench.core.optimizing.least_cut import LeastCut, Table, find_least_cut
 from workbench.core.optimizing.least_memory import Floats, LeastMemory
 from workbench.core.optimizing.rhythm import Rhythm, find_rhythm
@@ -25,9 +23,6 @@ from workbench.core.optimizing.stage_memory import stage_memory
 
 _ROUNDED_DOWN = 1 - 1e-12
 """Sums differ in their last digits, and a bound must not be above what it bounds."""
-
-_STRICTER = 0.995
-"""Reductions gain a few cycles in thousands from fewer tiles."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +42,7 @@ class LayerCosts:
     compile_s: float
     """Of the program of one IPU: stages share no more than all layers do there."""
     pair_copy_us: Floats
-    """There and back between the two IPUs of a pair, for a cut before each layer."""
+    """Between the two IPUs of a pair, and in training back, by the layer after it."""
     row_copy_us: Floats
     """The same between other neighbours."""
     selection_order: str
@@ -77,18 +72,8 @@ class LayerCosts:
         system = table.system(request.system)
         if not plan.layers or system is None:
             return None
-        (item,), layers = plan.memory, plan.layers
-        again_us = np.array([layer.forward_us for layer in layers])
-        backward_us = np.array([layer.backward_us for layer in layers])
-        fewer = 0
-        if any_device:
-            superstep_us = constants["sigma"] * 1e6 / system.ipu.clock_hz
-            ahead = np.array([_spared(layer.forward_ops) for layer in layers])
-            back = np.array([_spared(layer.backward_ops) for layer in layers])
-            again_us = _STRICTER * (again_us - superstep_us * ahead)
-            backward_us = _STRICTER * (backward_us - superstep_us * back)
-            fewer = int(ahead.sum() + back.sum())
-        again, backward = _sums(again_us), _sums(backward_us)
+        (item,) = plan.memory
+        again, backward, fewer = layer_sums(plan, system.ipu.clock_hz, any_device)
         forward = again.copy()
         if not any_device:
             forward[1:] += max(0.0, plan.stages[0].forward_us - float(again[-1]))
@@ -274,29 +259,11 @@ class LayerCosts:
 
     def copies_us(self, choice: Choice) -> list[Floats]:
         """Return the time of copies between every two stages, by the layer after."""
-        if not self.training:
-            return [np.zeros_like(self.pair_copy_us)] * (choice.stages - 1)
         places = physical_order(self.selection_order, choice.ipus_per_replica, True)
         return [
             self.row_copy_us if before // 2 != after // 2 else self.pair_copy_us
             for before, after in pairwise(places[: choice.stages])
         ]
-
-
-def _spared(ops: Iterable[OpCost]) -> int:
-    """Count supersteps that operations may not have on stricter devices.
-
-    Fewer tiles and less memory leave fewer ways to share out a product, of which the
-    one with fewest cycles is taken. But it may be one without the superstep that adds
-    up partial sums.
-    """
-    return sum(
-        op.code in MATRIX_CODES and op.supersteps > PASS_SUPERSTEPS for op in ops
-    )
-
-
-def _sums(values: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(values)])
 
 
 def _copies_us(

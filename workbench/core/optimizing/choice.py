@@ -105,7 +105,7 @@ def own_choice(spec: ExperimentSpec) -> Choice:
         ),
         topology(spec).ipus or 1,
         stages,
-        spec.execution.gradient_accumulation,
+        1 if spec.train.test_only else spec.execution.gradient_accumulation,
         spec.pipeline.schedule,
         own_elsewhere(spec.pipeline) if stages > 1 else (),
         bool(ipu.get(RECOMPUTE, False)),
@@ -146,9 +146,12 @@ def with_choice(
         device_mapping=(),
         **placed,
     )
+    accumulation = choice.accumulation
+    if spec.train.test_only:
+        accumulation = spec.execution.gradient_accumulation
     execution = replace(
         spec.execution,
-        gradient_accumulation=choice.accumulation,
+        gradient_accumulation=accumulation,
         # The host starts an execution; nothing is gained by shorter ones.
         steps_per_execution="epoch",
     )

@@ -45,6 +45,8 @@ def ordered_cuts(
     least = filled
     if aim.goal is not Goal.MEMORY:
         update_us = _update_us(costs, choice, bounds)
+        if aim.goal is Goal.LATENCY and not costs.training and _takes_turns(choice):
+            update_us = update_us + (stages - 1) * _run_us(costs, choice, bounds)
         least = aim.least(update_us, choice, _compile_s(costs, choice, bounds))
     return (
         (
@@ -84,23 +86,28 @@ def _run_us(costs: LayerCosts, choice: Choice, bounds: Ints) -> Floats:
     forward[:, 0] += costs.late_us(choice)
     first = forward[:, 0] + backward[:, 0]
     forward[:, 0] += np.maximum(costs.streamed_us(choice) - first, 0.0)
+    copies = np.array(
+        [own[bounds[:, at]] for at, own in enumerate(costs.copies_us(choice), 1)]
+    )
     if not costs.training:
         # Executions have as many micro-batches as they like.
-        slowest: Floats = choice.accumulation * forward.max(axis=1)
-        return slowest
+        if not _takes_turns(choice):
+            return forward.sum(axis=1) + copies.sum(axis=0)
+        return forward.max(axis=1) + copies.max(axis=0)
     schedule = ScheduleKind(choice.schedule)
     mode = automatic_recomputation(schedule) if choice.recompute else Recomputation.OFF
     again = _of_stages(costs.again, bounds)
     again[:, -1] = 0.0
-    copies = np.array(
-        [own[bounds[:, at]] for at, own in enumerate(costs.copies_us(choice), 1)]
-    )
-    if schedule is ScheduleKind.SEQUENTIAL:
+    copy_us = copies.max(axis=0)
+    if not _takes_turns(choice):
         copy_us = copies.sum(axis=0) / (2 * choice.stages)
-    else:
-        copy_us = copies.max(axis=0)
     beat = find_beat(schedule, choice.stages, choice.accumulation, mode)
     return beat.times(forward, backward, again, copy_us)
+
+
+def _takes_turns(choice: Choice) -> bool:
+    """Tell whether stages work at the same time."""
+    return choice.schedule != ScheduleKind.SEQUENTIAL.value
 
 
 def _compile_s(costs: LayerCosts, choice: Choice, bounds: Ints) -> Floats:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.optimizing.choice import Choice
 
 Measure = TypeVar("Measure", float, npt.NDArray[np.float64])
@@ -74,5 +75,15 @@ class Aim:
 
 
 def update_us(plan: Plan) -> float:
-    """Return the time of a weight update: all its micro-batches."""
-    return plan.ipu_step_us * max(1, plan.request.gradient_accumulation)
+    """Return the time of a weight update: all its micro-batches.
+
+    Without training it is the time of one micro-batch through all stages, which take
+    turns unless only one of them runs at a time.
+    """
+    if plan.request.training:
+        return plan.ipu_step_us * max(1, plan.request.gradient_accumulation)
+    pipeline = plan.request.pipeline
+    if pipeline is None or pipeline.schedule is ScheduleKind.SEQUENTIAL:
+        return plan.ipu_step_us
+    slowest_us = max(stage.forward_us for stage in plan.stages)
+    return plan.ipu_step_us + (pipeline.stages - 1) * (slowest_us + plan.copy_us)

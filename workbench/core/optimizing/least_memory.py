@@ -43,7 +43,7 @@ class LeastMemory:
     crossing: Floats
     """What a cut before each layer sends on."""
     returning: Floats
-    """Of it, what has a gradient that comes back."""
+    """Of it, what has a gradient that comes back in training."""
     code: Floats
     """Table: layers that are alike share most of theirs."""
     uneven: Floats
@@ -87,7 +87,7 @@ class LeastMemory:
                 entering.add(user, number, size, since=tensor.maker)
             for keeper in tensor.keepers:
                 held.add(keeper, number, size)
-            if tensor.has_gradient and users:
+            if tensor.has_gradient and users and request.training:
                 returning[max(tensor.maker, 0) + 1 : max(users) + 1] += size
         trained = np.array(own_trained) * model.weight_bytes
         tiles = 0 if any_device else plan.memory[0].tiles

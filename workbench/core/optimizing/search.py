@@ -7,14 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from ipu_runtime.plan.planner import make_plan
 from workbench.core.optimizing.bounds import LayerCosts
-from workbench.core.optimizing.choice import (
-    Choice,
-    DeviceChoice,
-    own_choice,
-    with_choice,
-)
+from workbench.core.optimizing.choice import Choice, DeviceChoice, own_choice
+from workbench.core.optimizing.device_costs import DeviceCosts
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.neighbours import neighbours
 from workbench.core.optimizing.search_space import SearchSpace
@@ -24,7 +19,6 @@ from workbench.core.optimizing.trying import (
     planned,
     tried_out,
 )
-from workbench.core.planning.experiment_plan import plan_request
 
 WORK = 12e6
 """What all tries may take together: about 12 s on a small server."""
@@ -71,10 +65,7 @@ class Search:
     best: Found | None = None
     """The best of what was found; of equals, the first tried."""
     tried: int = 0
-    _costs: dict[tuple[DeviceChoice, bool, bool], LayerCosts | None] = field(
-        default_factory=dict
-    )
-    """By device, whether gradients are added up, and whether for any stricter one."""
+    _costs: DeviceCosts = field(init=False)
     _too_large: dict[object, bool] = field(default_factory=dict)
     """What the memory of choices depends on that were found not to fit, and whether
     that is sure: cuts that were not tried may."""
@@ -84,6 +75,7 @@ class Search:
     """The same of settings that were tried, with cuts that were not."""
 
     def __post_init__(self) -> None:
+        self._costs = DeviceCosts(self.space.spec)
         share = max(1.0, len(self.space.spec.model.layers) / _MUCH)
         self.work = self.work or min(WORK * share, _MOST_WORK)
 
@@ -181,7 +173,7 @@ class Search:
     def try_alone(self, choice: Choice) -> Found | None:
         """Return what comes of one choice, with its best cuts."""
         if choice not in self.found:
-            self._try(choice, float("inf"))
+            self._try(choice, float("inf"), thorough=True)
         return self.found.get(choice)
 
     def _beats(self, least: float) -> bool:
@@ -244,36 +236,28 @@ class Search:
         least_us = costs.least_in_memory_us(choice)
         if least_us is None:
             return None
-        return self.aim.least(least_us, choice, costs.least_compile_s(choice))
+        return self._least_cost(costs, choice, least_us)
 
     def _least(self, choice: Choice) -> float:
         costs = self._costs_of(choice, any_device=True)
         if costs is None:
             return float("inf")
-        compile_s = costs.least_compile_s(choice)
-        return self.aim.least(costs.least_us(choice), choice, compile_s)
+        return self._least_cost(costs, choice, costs.least_us(choice))
+
+    def _least_cost(self, costs: LayerCosts, choice: Choice, least_us: float) -> float:
+        if self.aim.goal is Goal.LATENCY and not costs.training:
+            # Samples go through all stages.
+            least_us = max(least_us, float(costs.forward[-1]))
+        return self.aim.least(least_us, choice, costs.least_compile_s(choice))
 
     def _costs_of(
         self, choice: Choice, *, any_device: bool = False
     ) -> LayerCosts | None:
-        """Return those of its device, or of none that is stricter."""
-        spec = self.space.spec
-        accumulates = choice.accumulates and not spec.train.test_only
-        key = choice.device, accumulates, any_device
-        if key not in self._costs:
-            self.work -= _LAYER_PLANNED * len(spec.model.layers)
-            recompute = not spec.train.test_only
-            alone = Choice(choice.device, 1, 1, 1, recompute=recompute)
-            alone_spec = with_choice(spec, alone)
-            request = plan_request(alone_spec)
-            if accumulates:
-                request = replace(request, gradient_accumulation=2)
-            plan = make_plan(request, with_remedies=False)
-            data = alone_spec.data
-            filled = data.preparation != "trim" or data.dataset == "synthetic"
-            costs = LayerCosts.of(plan, filled=filled, any_device=any_device)
-            self._costs[key] = costs
-        return self._costs[key]
+        planned = self._costs.planned
+        costs = self._costs.of(choice, any_device=any_device)
+        layers = len(self.space.spec.model.layers)
+        self.work -= _LAYER_PLANNED * layers * (self._costs.planned - planned)
+        return costs
 
     def _saves_in_vain(self, choice: Choice) -> bool:
         """Tell whether the same is as fast without recomputing, or on the tiles.
@@ -285,12 +269,15 @@ class Search:
         thriftless = replace(choice, recompute=False), replace(choice, elsewhere=())
         return any(other != choice and other in self.found for other in thriftless)
 
-    def _try(self, choice: Choice, least: float) -> None:
+    def _try(self, choice: Choice, least: float, *, thorough: bool = False) -> None:
         self.tried += 1
         layers = len(self.space.spec.model.layers)
         own = _LAYER_TRIED + _STAGE_TRIED * choice.stages + _PAIR_TRIED * layers
         self.work -= _EACH_TRY + layers * own
-        found, settled = tried_out(self.space, choice, self.aim, self._costs_of(choice))
+        wanted = float("inf") if thorough or not self.best else self.best.cost
+        found, settled = tried_out(
+            self.space, choice, self.aim, self._costs_of(choice), wanted
+        )
         if isinstance(found, Found):
             self._add(found)
         elif found == NO_FIT:

@@ -105,11 +105,9 @@ class SearchSpace:
         """Yield every choice with these settings, those that save memory last."""
         own = self.spec.pipeline
         schedules = self._or_own("pipeline.schedule", own.schedule, SCHEDULES)
-        recompute = self._or_own(
-            "ipu.allow_recompute",
-            bool(self.spec.ipu.get(RECOMPUTE, False)),
-            (False, True),
-        )
+        own_recompute = bool(self.spec.ipu.get(RECOMPUTE, False))
+        both = () if self.spec.train.test_only else (False, True)
+        recompute = self._or_own("ipu.allow_recompute", own_recompute, both)
         elsewhere = self._elsewhere(Choice(device, ipus, stages, 1).replicas)
         if stages == 1:
             schedules, elsewhere = (own.schedule,), ((),)
@@ -258,7 +256,7 @@ class SearchSpace:
             unit = overlap_length(ScheduleKind(schedule), range(stages), True)
         own = self.spec.execution.gradient_accumulation
         if self.spec.train.test_only:
-            return (own,)
+            return (1,)
         if self.global_batch:
             replicas = Choice(device, ipus, stages, 1).replicas
             count, rest = divmod(self.global_batch, device.micro_batch * replicas)
@@ -287,4 +285,13 @@ class SearchSpace:
     @cached_property
     def _own_proportions(self) -> set[float]:
         groups = [self.spec.ipu.get(group, {}) for group in MATRIX_OPTIONS]
-        return {float(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups}
+        texts = [str(options.get(PROPORTION, _PROPORTIONS[-1])) for options in groups]
+        # What is no number is a problem of every plan.
+        return {float(text) if _is_number(text) else math.inf for text in texts}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

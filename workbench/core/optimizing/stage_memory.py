@@ -34,7 +34,7 @@ def stage_memory(
     base = memory.code + (memory.working_again if plain_again else memory.working)
     cuts = np.zeros_like(resident)
     if pipelined and not io_tiles:
-        cuts = memory.crossing + (memory.returning if training else 0.0)
+        cuts = memory.crossing + memory.returning
     base = base + (resident + cuts) - (resident - cuts)[:, None]
     depths = (0,) * choice.stages
     if pipelined and not choice.moves("offload_activations"):

@@ -24,6 +24,8 @@ _SHARES = (1.0, 0.95, 0.9, 0.8, 0.7)
 """Of the memory, that cuts may fill by a bound which does not count all."""
 _MOST_PLANNED = 16
 """Of the cuts that are looked at one by one; nearly always the first is the best."""
+_FAR = 1.1
+"""Of what is wanted: balancing gains less on cuts that are hopeful."""
 _TRIES = 2
 """Halvings while searching for cuts that fit; the best gets all of them."""
 
@@ -41,11 +43,16 @@ class Found:
 
 
 def tried_out(
-    space: SearchSpace, choice: Choice, aim: Aim, costs: LayerCosts | None
+    space: SearchSpace,
+    choice: Choice,
+    aim: Aim,
+    costs: LayerCosts | None,
+    wanted: float = float("inf"),
 ) -> tuple[Found | str, bool]:
     """Return the choice with its best cuts, or why there are none.
 
-    The second value tells whether other cuts are known to be no better.
+    The second value tells whether other cuts are known to be no better. Of many cuts
+    fewer are tried where the first is far above the cost that is wanted.
     """
     kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
     if choice.stages == 1 or kept:
@@ -54,7 +61,10 @@ def tried_out(
     cuts = ordered_cuts(costs, choice, aim, space.uncut) if costs else None
     if cuts is not None:
         return _best_of(space, choice, aim, cuts)
-    return _searched(space, choice, aim, costs)
+    hopeful = _hopeful(space, choice, aim, costs) if costs else NO_FIT
+    if isinstance(hopeful, Found) and hopeful.cost > _FAR * wanted:
+        return hopeful, False
+    return _balanced(space, choice, aim, hopeful)
 
 
 def _best_of(
@@ -81,13 +91,28 @@ def _best_of(
     return best, True
 
 
-def _searched(
-    space: SearchSpace, choice: Choice, aim: Aim, costs: LayerCosts | None
-) -> tuple[Found | str, bool]:
-    """Try some of many cuts.
+def _hopeful(
+    space: SearchSpace, choice: Choice, aim: Aim, costs: LayerCosts
+) -> Found | str:
+    """Return the first that fits of some cuts which may by their bound.
 
-    Balancing knows the time of a run exactly, but adds up the memory of layers;
-    hopeful cuts know what layers share, but only the slowest stage's time.
+    It knows what layers share, but only the slowest stage's time.
+    """
+    outcome: Found | str = NO_FIT
+    for cuts in _hopeful_cuts(costs, choice, aim):
+        spec = with_choice(space.spec, choice, cuts)
+        outcome = planned(spec, choice, aim, exact=False)
+        if outcome != NO_FIT:
+            break
+    return outcome
+
+
+def _balanced(
+    space: SearchSpace, choice: Choice, aim: Aim, hopeful: Found | str
+) -> tuple[Found | str, bool]:
+    """Return the better of hopeful cuts and those of balancing.
+
+    It knows the time of a run exactly, but adds up the memory of layers.
     """
     chosen = with_choice(space.spec, choice)
     balanced = balanced_experiment(
@@ -96,15 +121,9 @@ def _searched(
     if balanced.result.problem:
         return REFUSED, True
     exact = balanced.proven and aim.by_time
-    outcomes: list[Found | str] = []
+    outcomes = [hopeful]
     if balanced.result.feasible:
         outcomes.append(planned(balanced.spec, choice, aim, exact=exact))
-    hopeful = _hopeful_cuts(costs, choice, aim) if costs and not exact else ()
-    for cuts in hopeful:
-        cut = with_choice(space.spec, choice, cuts)
-        outcomes.append(planned(cut, choice, aim, exact=False))
-        if outcomes[-1] != NO_FIT:
-            break
     found = [item for item in outcomes if isinstance(item, Found)]
     refused = REFUSED in outcomes
     nothing = REFUSED if refused else NO_FIT

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.hardware import find_system, systems
-from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.data.sample_counts import count
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.model_tables import tables_for_file
@@ -52,7 +52,8 @@ def add_parser(subparsers: Any) -> None:
         "--objective",
         choices=[goal.value for goal in Goal],
         default=Goal.THROUGHPUT.value,
-        help="what should be best (default: %(default)s)",
+        help="what should be best (default: %(default)s); latency is that of a weight "
+        "update, or of a micro-batch where nothing is trained",
     )
     parser.add_argument(
         "--keep-global-batch",
@@ -114,7 +115,12 @@ def _check_writing(args: argparse.Namespace) -> None:
 
 def _fixed(args: argparse.Namespace) -> frozenset[str]:
     """Return the fields that stay; those with a value are changed before."""
-    names = {text.partition("=")[0].strip() for text in args.fix}
+    given = [text.partition("=")[0].strip() for text in args.fix]
+    names = set(given)
+    twice = [name for name in given if given.count(name) > 1]
+    if twice:
+        text = f"{twice[0]} is given {given.count(twice[0])} times"
+        raise UsageError([Problem("--fix", text, "once")])
     unknown = sorted(names - FIXABLE.keys())
     if unknown:
         text = f"{unknown[0]} is not searched"
@@ -145,12 +151,20 @@ def _space(
     if args.keep_global_batch < 0:
         text = f"{args.keep_global_batch} is no number of samples"
         raise UsageError([Problem("--keep-global-batch", text, "1 or more")])
-    if "pipeline.stages" in fixed:
-        problems = plan_experiment(spec, with_remedies=False).problems
-        wrong = [item for item in problems if item.where == "pipeline.stages"]
-        if wrong:
-            raise UsageError(wrong, str(args.experiment))
+    problems = plan_experiment(spec, with_remedies=False).problems
+    wrong = [item for item in problems if _stays(item, fixed)]
+    if wrong:
+        raise UsageError(wrong, str(args.experiment))
     return SearchSpace(spec, ipus, args.keep_global_batch, fixed)
+
+
+def _stays(problem: Problem, fixed: frozenset[str]) -> bool:
+    """Tell whether nothing that is searched takes a problem away."""
+    if problem.severity is not Severity.ERROR:
+        return False
+    if problem.where == "pipeline.stages":
+        return problem.where in fixed
+    return problem.where.startswith("ipu.") and problem.where not in FIXABLE
 
 
 def _write(outcome: Outcome, row: int, path: Path) -> None:
