@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ipu_runtime.plan.config.modelled_config import read_config
 from ipu_runtime.plan.costs.host_io import feed_us, host_rate_gb_s, host_sync_us
+from ipu_runtime.plan.costs.layer_costs import sum_ops
 from ipu_runtime.plan.costs.links import all_reduce_us, count_collectives
-from ipu_runtime.plan.hardware import System
+from ipu_runtime.plan.hardware import HardwareTable, System
 from ipu_runtime.plan.model.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.replica import describe_replica
+from ipu_runtime.plan.step_time import parts_us
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.least_memory import Floats
 
@@ -37,6 +41,8 @@ class AroundLayers:
     """Of every micro-batch on one IPU, and of every run of a pipeline."""
     streamed_bytes: int
     """What the host sends."""
+    rearranged_us: float
+    """What I/O tiles do with it, if they do."""
     launch_us: float
     """The host's time to start an execution."""
     batches: int
@@ -50,7 +56,13 @@ class AroundLayers:
 
     @classmethod
     def of(
-        cls, plan: Plan, system: System, trained: Floats, *, filled: bool
+        cls,
+        plan: Plan,
+        table: HardwareTable,
+        system: System,
+        trained: Floats,
+        *,
+        filled: bool,
     ) -> AroundLayers:
         """Read it."""
         request, constants = plan.request, plan.constants
@@ -67,6 +79,7 @@ class AroundLayers:
             streamed_bytes=streamed_bytes(
                 request.model, request.batch_size, request.label_values
             ),
+            rearranged_us=_rearranged_us(request, system, table),
             launch_us=constants["launch_us"] + host_sync_us(request.hosts, constants),
             batches=request.batches,
             filled=filled,
@@ -141,7 +154,18 @@ class AroundLayers:
     def infeed_us(self, replicas: int, ipus_per_replica: int) -> float:
         """Return the time in which one of several replicas gets a micro-batch."""
         rate = host_rate_gb_s(self.system, replicas, ipus_per_replica)
-        return self.constants["infeed_us"] + self.streamed_bytes / (rate * 1e3)
+        sent_us = self.constants["infeed_us"] + self.streamed_bytes / (rate * 1e3)
+        return sent_us + self.rearranged_us
+
+
+def _rearranged_us(request: PlanRequest, system: System, table: HardwareTable) -> float:
+    half = request.model.dtype == "float16"
+    options, _ = read_config(request.config, system, table, half, request.training)
+    if not options.infeed_on_io_tiles:
+        return 0.0
+    replica, _ = describe_replica(request, table, system, options)
+    cycles = sum_ops([replica.infeed])
+    return sum(parts_us(cycles, options.ipu.clock_hz, table.values))
 
 
 def _sums_over_replicas(request: PlanRequest) -> tuple[Floats, int]:

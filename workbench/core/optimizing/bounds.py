@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -16,13 +17,21 @@ from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.optimizing.around_layers import AroundLayers
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.layer_sums import layer_sums
-from workbench.core.optimizing.least_cut import LeastCut, Table, find_least_cut
+from workbench.core.optimizing.least_cut import (
+    LeastCut,
+    Table,
+    find_cut_with_copies,
+    find_least_cut,
+)
 from workbench.core.optimizing.least_memory import Floats, LeastMemory
 from workbench.core.optimizing.rhythm import Rhythm, find_rhythm
 from workbench.core.optimizing.stage_memory import stage_memory
 
 _ROUNDED_DOWN = 1 - 1e-12
 """Sums differ in their last digits, and a bound must not be above what it bounds."""
+
+_CELLS, _MOST_LIMITS = 4e6, 8
+"""Of tables that a cut may take, and how many limits of copies are tried with them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +94,7 @@ class LayerCosts:
             alone_again_us=plan.stages[0].recompute_us,
             slowest_us=float(np.diff(forward + backward).max()),
             around=AroundLayers.of(
-                plan, system, np.diff(memory.trained), filled=filled
+                plan, table, system, np.diff(memory.trained), filled=filled
             ),
             compile_s=plan.compile_s - fewer * constants["compile_s_per_superstep"],
             pair_copy_us=_copies_us(memory, 1, constants),
@@ -158,16 +167,26 @@ class LayerCosts:
         A share of the room leaves some for what the bound does not count.
         """
         room = self.room * share
-        key = room, *choice.memory_key
+        waits = self.streamed_us(choice), self.late_us(choice)
+        key = room, *waits, *choice.memory_key
         if key not in self.cuts:
-            self.cuts[key] = find_least_cut(
-                len(self.forward) - 1,
-                choice.stages,
-                self._times(choice),
-                self.bytes_of(choice),
-                room,
-            )
+            self.cuts[key] = self._find_cut(choice, room)
         return self.cuts[key]
+
+    def _find_cut(self, choice: Choice, room: float) -> LeastCut | None:
+        layers, stages = len(self.forward) - 1, choice.stages
+        solved = partial(
+            find_least_cut,
+            layers,
+            stages,
+            self._times(choice),
+            self.bytes_of(choice),
+            room,
+        )
+        if not _overlaps(choice):
+            return solved()
+        limits = limits_tried(layers, stages)
+        return find_cut_with_copies(self.copies_us(choice), limits, solved)
 
     def _run_us(self, choice: Choice) -> float:
         count, stages = choice.accumulation, choice.stages
@@ -238,22 +257,19 @@ class LayerCosts:
         return choice.recompute and self.training
 
     def _times(self, choice: Choice) -> Table:
-        """Return both passes of a stage, its recomputation, and its slower copy.
-
-        All stages wait for the slowest copy, so also for those before and after each.
-        """
-        last = self.forward + self.backward
-        early = last + self.again if self.recomputes(choice) else last
-        none, copies = np.zeros_like(self.pair_copy_us), self.copies_us(choice)
-        if not _overlaps(choice):
-            copies = [none] * len(copies)
-        copies = [none, *copies, none]
+        """Return both passes of a stage, and its recomputation."""
+        passes = self.forward + self.backward
+        again = self.again if self.recomputes(choice) else np.zeros_like(passes)
+        streamed_us, late_us = self.streamed_us(choice), self.late_us(choice)
 
         def table(stage: int, rows: slice, columns: slice) -> Floats:
-            sums = last if stage == choice.stages - 1 else early
-            times: Floats = sums[None, columns] - sums[rows, None]
-            before, after = copies[stage], copies[stage + 1]
-            return times + np.maximum(before[rows, None], after[None, columns])
+            times: Floats = passes[None, columns] - passes[rows, None]
+            if stage == 0:
+                # I/O tiles stream while passes run, not while they are recomputed.
+                times = np.maximum(times + late_us, streamed_us)
+            if stage < choice.stages - 1:
+                times = times + (again[None, columns] - again[rows, None])
+            return times
 
         return table
 
@@ -264,6 +280,11 @@ class LayerCosts:
             self.row_copy_us if before // 2 != after // 2 else self.pair_copy_us
             for before, after in pairwise(places[: choice.stages])
         ]
+
+
+def limits_tried(layers: int, stages: int) -> int:
+    """Return how many limits of copies a cut is solved for."""
+    return min(max(int(_CELLS / (layers**2 * stages)), 1), _MOST_LIMITS)
 
 
 def _copies_us(

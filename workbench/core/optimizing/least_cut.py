@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from workbench.core.optimizing.least_memory import Floats
 
 Table = Callable[[int, slice, slice], Floats]
 """Of a stage, for its first layers and the ends of its runs."""
+_Bools = npt.NDArray[np.bool_]
 
 
 class LeastCut(NamedTuple):
@@ -21,7 +24,12 @@ class LeastCut(NamedTuple):
 
 
 def find_least_cut(
-    layers: int, stages: int, measure: Table, memory: Table, room: float
+    layers: int,
+    stages: int,
+    measure: Table,
+    memory: Table,
+    room: float,
+    may_start: Sequence[_Bools] = (),
 ) -> LeastCut | None:
     """Return it for stages that have a layer each; None if none fit.
 
@@ -31,6 +39,7 @@ def find_least_cut(
         measure: What the stage with most of it shall have least of.
         memory: Bytes of a stage.
         room: Bytes that a stage may have.
+        may_start: Layers that each stage but the first may begin with; all if empty.
     """
     best = np.full(layers + 1, np.inf)
     best[0] = 0.0
@@ -39,6 +48,8 @@ def find_least_cut(
         after = stages - 1 - stage
         rows = slice(stage, layers - after if stage else 1)
         columns = slice(stage + 1 if after else layers, layers - after + 1)
+        if stage and may_start:
+            best[~may_start[stage - 1]] = np.inf
         table = np.maximum(measure(stage, rows, columns), best[rows, None])
         first = np.arange(rows.start, rows.stop)[:, None]
         empty = first >= np.arange(columns.start, columns.stop)
@@ -55,3 +66,47 @@ def find_least_cut(
         stage_of_layer[start:end] = [stage] * (end - start)
         end = start
     return LeastCut(float(best[layers]), tuple(stage_of_layer))
+
+
+def find_cut_with_copies(
+    copies: Sequence[Floats],
+    tries: int,
+    solved: Callable[[Sequence[_Bools]], LeastCut | None],
+) -> LeastCut | None:
+    """Return the least of the slowest stage and the longest copy together.
+
+    The stage without copies is solved with limits for them. A cut whose longest copy
+    lies between two limits takes no less than the slower stage of the higher limit and
+    the lower one. Limits are halved where that is least.
+
+    Args:
+        copies: Times of the copies into every stage but the first, by its first layer.
+        tries: How many limits are solved for.
+        solved: Gives the best cut of stages that may begin with some layers.
+    """
+    limits = np.unique([own[1:-1] for own in copies])
+    free = solved([own <= np.inf for own in copies])
+    if free is None:
+        return None
+    best = _with_copy(free, copies)
+    spans = [(free.most + limits[0], 0, len(limits) - 1, free.most)]
+    for _ in range(tries - 1):
+        least, low, high, stage_us = spans[0]
+        if least >= best.most or low == high:
+            break
+        heapq.heappop(spans)
+        middle = (low + high) // 2
+        heapq.heappush(
+            spans, (stage_us + limits[middle + 1], middle + 1, high, stage_us)
+        )
+        cut = solved([own <= limits[middle] for own in copies])
+        if cut is not None:
+            best = min(best, _with_copy(cut, copies))
+            heapq.heappush(spans, (cut.most + limits[low], low, middle, cut.most))
+    return best._replace(most=min(best.most, float(spans[0][0])))
+
+
+def _with_copy(cut: LeastCut, copies: Sequence[Floats]) -> LeastCut:
+    starts = [cut.stage_of_layer.index(stage) for stage in range(1, len(copies) + 1)]
+    longest = max(own[start] for own, start in zip(copies, starts, strict=True))
+    return cut._replace(most=cut.most + float(longest))

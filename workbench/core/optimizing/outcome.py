@@ -138,7 +138,7 @@ def _worths(search: Search, choice: Choice) -> list[Worth]:
     tried = [
         (what, search.try_alone(other))
         for what, other in neighbours(search.space, choice)
-        if other in search.found or search.work > -WORK
+        if other in search.found or search.work > -WORK / 3
     ]
     tried.sort(key=lambda item: item[1].cost if item[1] else float("inf"))
     change = search.aim.change

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from workbench.core.optimizing.bounds import LayerCosts
+from workbench.core.optimizing.bounds import LayerCosts, limits_tried
 from workbench.core.optimizing.choice import Choice, DeviceChoice, own_choice
 from workbench.core.optimizing.device_costs import DeviceCosts
 from workbench.core.optimizing.goal import Aim, Goal
@@ -22,8 +22,8 @@ from workbench.core.optimizing.trying import (
 
 WORK = 12e6
 """What all tries may take together: about 12 s on a small server."""
-_MUCH, _MOST_WORK = 175, 28e6
-"""Models of more layers get more of it, up to what takes half a minute."""
+_MUCH, _MOST_WORK = 175, 16e6
+"""Models of more layers get more of it."""
 _EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
 """Of it, for a try: besides, for every layer, its stages, and its other layers."""
 _LAYER_PLANNED = 250.0
@@ -226,7 +226,8 @@ class Search:
         least = self._least_in_memory(costs, choice)
         self.work -= _EACH_BOUND
         if len(costs.cuts) > known:
-            self.work -= _CELL_BOUNDED * layers**2 * choice.stages
+            cells = layers**2 * choice.stages * limits_tried(layers, choice.stages)
+            self.work -= _CELL_BOUNDED * cells
         return None if least is None else _Node(least, (choice,), tight=True)
 
     def _least_in_memory(self, costs: LayerCosts, choice: Choice) -> float | None:

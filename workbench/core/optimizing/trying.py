@@ -24,7 +24,7 @@ _SHARES = (1.0, 0.95, 0.9, 0.8, 0.7)
 """Of the memory, that cuts may fill by a bound which does not count all."""
 _MOST_PLANNED = 16
 """Of the cuts that are looked at one by one; nearly always the first is the best."""
-_FAR = 1.1
+_FAR = 1.05
 """Of what is wanted: balancing gains less on cuts that are hopeful."""
 _TRIES = 2
 """Halvings while searching for cuts that fit; the best gets all of them."""
