@@ -123,7 +123,7 @@ def test_no_choice_does_better_than_its_bound(preset: str) -> None:
     search = Search(space, Aim(Goal.THROUGHPUT, 1))
     for choice in _all_choices(space)[::31]:
         found = search.try_alone(choice)
-        costs = search._costs_of(choice)
+        costs = search._bounds.costs_of(choice)
         assert costs is not None
         least_us = costs.least_in_memory_us(choice)
         if found is not None:
@@ -141,9 +141,9 @@ def test_no_device_does_better_than_the_loosest(change: str) -> None:
     search = Search(space, Aim(Goal.THROUGHPUT, 1))
     for device in space.devices():
         choice = Choice(device, 1, 1, 2)
-        own = search._costs_of(choice)
+        own = search._bounds.costs_of(choice)
         loosest = replace(choice, device=space.loosest(device))
-        least = search._costs_of(loosest, any_device=True)
+        least = search._bounds.costs_of(loosest, any_device=True)
         assert own is not None
         assert least is not None
         assert (np.diff(least.again) <= np.diff(own.again)).all()
@@ -168,7 +168,7 @@ def test_layers_that_share_code_are_bounded_by_what_they_take_together() -> None
     spec = _spec("resnet50-pod16")
     space = SearchSpace(spec, 1, 0, frozenset(FIXABLE))
     choice = Choice(next(space.devices()), 1, 1, 1)
-    costs = Search(space, Aim(Goal.THROUGHPUT, 1))._costs_of(choice)
+    costs = Search(space, Aim(Goal.THROUGHPUT, 1))._bounds.costs_of(choice)
     assert costs is not None
     (memory,) = plan_experiment(with_choice(spec, choice)).memory
     used = memory.fullest_tile_bytes * memory.tiles
@@ -181,7 +181,7 @@ def test_the_bound_of_memory_knows_what_equal_layers_share() -> None:
     plan = plan_experiment(_spec("bert-large-pod16"), with_remedies=False)
     space = SearchSpace(_spec("bert-large-pod16"), 16)
     choice = own_choice(space.spec)
-    costs = Search(space, Aim(Goal.THROUGHPUT, 1))._costs_of(choice)
+    costs = Search(space, Aim(Goal.THROUGHPUT, 1))._bounds.costs_of(choice)
     assert costs is not None
     stages = space.spec.pipeline.stages
     table = costs.bytes_of(choice)

@@ -22,6 +22,7 @@ from workbench.core.optimizing.least_cut import (
     Table,
     find_cut_with_copies,
     find_least_cut,
+    limits_tried,
 )
 from workbench.core.optimizing.least_memory import Floats, LeastMemory
 from workbench.core.optimizing.rhythm import Rhythm, find_rhythm
@@ -29,9 +30,6 @@ from workbench.core.optimizing.stage_memory import stage_memory
 
 _ROUNDED_DOWN = 1 - 1e-12
 """Sums differ in their last digits, and a bound must not be above what it bounds."""
-
-_CELLS, _MOST_LIMITS = 4e6, 8
-"""Of tables that a cut may take, and how many limits of copies are tried with them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,13 +125,15 @@ class LayerCosts:
         """Return the least time to compile the program of a replica."""
         return self.compile_s * compile_share(choice.stages, self.constants)
 
-    def least_in_memory_us(self, choice: Choice) -> float | None:
+    def least_in_memory_us(
+        self, choice: Choice, *, with_copies: bool = True
+    ) -> float | None:
         """Return the same for stages that hold their layers; None if none can.
 
         The slowest stage of the best cut works on every micro-batch, and others run
-        before and after it.
+        before and after it. Without copies it is found sooner, and is less.
         """
-        cut = self.least_cut(choice)
+        cut = self.least_cut(choice, with_copies=with_copies)
         if cut is None:
             return None
         slowest_us = cut.most
@@ -150,30 +150,35 @@ class LayerCosts:
         )
         return max(self._with_rest(run_us, choice), least)
 
-    def least_filled(self, choice: Choice) -> LeastCut | None:
+    def least_filled(
+        self, choice: Choice, *, again_or_not: bool = False
+    ) -> LeastCut | None:
         """Return the cut whose fullest tile is least full, and how full it is."""
-        key = "filled", *choice.memory_key
+        key = "filled", again_or_not, *choice.memory_key
         if key not in self.cuts:
-            used = self.bytes_of(choice)
+            used = self.bytes_of(choice, again_or_not=again_or_not)
             self.cuts[key] = find_least_cut(
                 len(self.forward) - 1, choice.stages, used, used, self.room
             )
         cut = self.cuts[key]
         return cut and cut._replace(most=cut.most / self.room)
 
-    def least_cut(self, choice: Choice, share: float = 1.0) -> LeastCut | None:
+    def least_cut(
+        self, choice: Choice, share: float = 1.0, *, with_copies: bool = True
+    ) -> LeastCut | None:
         """Return the cut whose slowest stage is fastest, of those that may fit.
 
         A share of the room leaves some for what the bound does not count.
         """
         room = self.room * share
         waits = self.streamed_us(choice), self.late_us(choice)
-        key = room, *waits, *choice.memory_key
+        limits = limits_tried(len(self.forward) - 1, choice.stages, with_copies)
+        key = limits, room, *waits, *choice.memory_key
         if key not in self.cuts:
-            self.cuts[key] = self._find_cut(choice, room)
+            self.cuts[key] = self._find_cut(choice, room, limits)
         return self.cuts[key]
 
-    def _find_cut(self, choice: Choice, room: float) -> LeastCut | None:
+    def _find_cut(self, choice: Choice, room: float, limits: int) -> LeastCut | None:
         layers, stages = len(self.forward) - 1, choice.stages
         solved = partial(
             find_least_cut,
@@ -185,7 +190,6 @@ class LayerCosts:
         )
         if not _overlaps(choice):
             return solved()
-        limits = limits_tried(layers, stages)
         return find_cut_with_copies(self.copies_us(choice), limits, solved)
 
     def _run_us(self, choice: Choice) -> float:
@@ -235,7 +239,7 @@ class LayerCosts:
         copies = self.row_copy_us if choice.stages > 2 else self.pair_copy_us
         return float(copies[1:-1].min(initial=np.inf)) if len(copies) > 2 else 0.0
 
-    def bytes_of(self, choice: Choice) -> Table:
+    def bytes_of(self, choice: Choice, *, again_or_not: bool = False) -> Table:
         """Return the least memory of its stages."""
         return stage_memory(
             self.memory,
@@ -243,6 +247,7 @@ class LayerCosts:
             slots=self.around.slots,
             training=self.training,
             io_tiles=self.io_tiles,
+            again_or_not=again_or_not,
         )
 
     def _rhythm(self, choice: Choice) -> Rhythm:
@@ -280,11 +285,6 @@ class LayerCosts:
             self.row_copy_us if before // 2 != after // 2 else self.pair_copy_us
             for before, after in pairwise(places[: choice.stages])
         ]
-
-
-def limits_tried(layers: int, stages: int) -> int:
-    """Return how many limits of copies a cut is solved for."""
-    return min(max(int(_CELLS / (layers**2 * stages)), 1), _MOST_LIMITS)
 
 
 def _copies_us(

@@ -14,6 +14,8 @@ from workbench.core.optimizing.least_memory import Floats
 Table = Callable[[int, slice, slice], Floats]
 """Of a stage, for its first layers and the ends of its runs."""
 _Bools = npt.NDArray[np.bool_]
+_CELLS, _MOST_LIMITS = 16e6, 8
+"""Of tables that a cut may take, and how many limits of copies are tried with them."""
 
 
 class LeastCut(NamedTuple):
@@ -110,3 +112,10 @@ def _with_copy(cut: LeastCut, copies: Sequence[Floats]) -> LeastCut:
     starts = [cut.stage_of_layer.index(stage) for stage in range(1, len(copies) + 1)]
     longest = max(own[start] for own, start in zip(copies, starts, strict=True))
     return cut._replace(most=cut.most + float(longest))
+
+
+def limits_tried(layers: int, stages: int, with_copies: bool) -> int:
+    """Return how many limits of copies a cut is solved for."""
+    if not with_copies:
+        return 1
+    return min(max(int(_CELLS / (layers**2 * stages)), 1), _MOST_LIMITS)

@@ -155,7 +155,9 @@ class _Shared:
     """Adds up what layers of a run have, of things that are alike once."""
 
     def __init__(self, layers: int) -> None:
-        self._changes = np.zeros((layers + 2, layers + 2))
+        self._layers = layers
+        self._changes: list[tuple[int, int, float]] = []
+        """First layer, end and size of what tables have from there on."""
         self._last: dict[object, int] = {}
 
     def add(self, layer: int, key: object, size: float, since: int = -1) -> None:
@@ -166,12 +168,16 @@ class _Shared:
         """
         first = max(self._last.get(key, -1), since) + 1
         self._last[key] = layer
-        self._changes[first, layer + 1] += size
-        self._changes[layer + 1, layer + 1] -= size
+        self._changes.append((first, layer + 1, size))
+        self._changes.append((layer + 1, layer + 1, -size))
 
     def table(self) -> Floats:
         """Return the sums of all runs."""
-        sums: Floats = np.cumsum(np.cumsum(self._changes, axis=0), axis=1)[:-1, :-1]
+        changes = np.zeros((self._layers + 2, self._layers + 2))
+        if self._changes:
+            first, end, size = np.array(self._changes).T
+            np.add.at(changes, (first.astype(int), end.astype(int)), size)
+        sums: Floats = np.cumsum(np.cumsum(changes, axis=0), axis=1)[:-1, :-1]
         return sums
 
 

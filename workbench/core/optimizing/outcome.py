@@ -61,7 +61,7 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
     # Where the search was cut short, a neighbour of its best may be better still.
     while search.best is not best_found:
         best_found = search.best
-        worth = _worths(search, best_found.choice)
+        worth = _worths(search, best_found.choice, tell)
     polished = _polished(best_found, aim, space)
     gap = max(0.0, (1 + search.gap) * polished.cost / search.best.cost - 1)
     found = [
@@ -129,7 +129,7 @@ def less_exact(choice: Choice) -> bool:
     return bool(choice.device.half_partials)
 
 
-def _worths(search: Search, choice: Choice) -> list[Worth]:
+def _worths(search: Search, choice: Choice, tell: Tell) -> list[Worth]:
     """Return what is lost by every other value of one setting.
 
     Of large models only by as many as a while allows.
@@ -138,7 +138,7 @@ def _worths(search: Search, choice: Choice) -> list[Worth]:
     tried = [
         (what, search.try_alone(other))
         for what, other in neighbours(search.space, choice)
-        if other in search.found or search.work > -WORK / 3
+        if other in search.found or (search.work > -WORK / 3 and tell(search))
     ]
     tried.sort(key=lambda item: item[1].cost if item[1] else float("inf"))
     change = search.aim.change

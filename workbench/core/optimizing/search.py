@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from workbench.core.optimizing.bounds import LayerCosts, limits_tried
 from workbench.core.optimizing.choice import Choice, DeviceChoice, own_choice
-from workbench.core.optimizing.device_costs import DeviceCosts
+from workbench.core.optimizing.choice_bounds import ChoiceBounds
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.neighbours import neighbours
 from workbench.core.optimizing.search_space import SearchSpace
@@ -20,17 +19,12 @@ from workbench.core.optimizing.trying import (
     tried_out,
 )
 
-WORK = 12e6
-"""What all tries may take together: about 12 s on a small server."""
-_MUCH, _MOST_WORK = 175, 16e6
-"""Models of more layers get more of it."""
+WORK = 14e6
+"""What all tries may take together: about 14 s on a small server."""
 _EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
 """Of it, for a try: besides, for every layer, its stages, and its other layers."""
-_LAYER_PLANNED = 250.0
-"""Of it, for every layer of a plan that bounds come from."""
-_EACH_BOUND, _CELL_BOUNDED = 100.0, 0.008
-"""Of it, for a bound that knows what fits: besides, for every pair and stage."""
-
+_FOR_PROOF = 0.6
+"""Of what the first tries leave of it: for the bounds of everything else."""
 _ROUNDING = 1e-9
 """Bounds add up the same in another order."""
 
@@ -48,6 +42,8 @@ class _Node:
     """Which they may have instead of their own; empty if they have it."""
     tight: bool = False
     """Whether the bound knows what fits into memory."""
+    with_copies: bool = False
+    """Whether it also knows what such cuts have to copy."""
 
 
 @dataclass
@@ -56,16 +52,13 @@ class Search:
 
     space: SearchSpace
     aim: Aim
-    work: float = 0.0
-    """What is left of it, 0 at first for what suits the model.
-
-    Counted, not timed, so that results repeat.
-    """
+    work: float = WORK
+    """What is left of it; counted, not timed, so that results repeat."""
     found: dict[Choice, Found] = field(default_factory=dict)
     best: Found | None = None
     """The best of what was found; of equals, the first tried."""
     tried: int = 0
-    _costs: DeviceCosts = field(init=False)
+    _bounds: ChoiceBounds = field(init=False)
     _too_large: dict[object, bool] = field(default_factory=dict)
     """What the memory of choices depends on that were found not to fit, and whether
     that is sure: cuts that were not tried may."""
@@ -75,9 +68,10 @@ class Search:
     """The same of settings that were tried, with cuts that were not."""
 
     def __post_init__(self) -> None:
-        self._costs = DeviceCosts(self.space.spec)
-        share = max(1.0, len(self.space.spec.model.layers) / _MUCH)
-        self.work = self.work or min(WORK * share, _MOST_WORK)
+        self._bounds = ChoiceBounds(self.space.spec, self.aim, self._spend)
+
+    def _spend(self, work: float) -> None:
+        self.work -= work
 
     @property
     def gap(self) -> float:
@@ -131,7 +125,12 @@ class Search:
     def _start_from(self, choices: list[Choice], tell: Tell) -> None:
         """Try the first of some choices that fits."""
         for choice in choices:
-            node = self._tightened(choice) if self._may_go_on(tell) else None
+            if not self._may_go_on(tell):
+                return
+            loosest = replace(choice, device=self.space.loosest(choice.device))
+            if not self._bounds.may_fit((loosest,)):
+                continue
+            node = self._tightened(choice)
             if node is not None and not self._beats(node.least):
                 self._try(choice, node.least)
                 if choice in self.found:
@@ -139,13 +138,13 @@ class Search:
 
     def _climb(self, tell: Tell) -> None:
         """Change one setting of the best at a time, as long as that helps."""
-        here = None
+        here, kept = None, self.work * _FOR_PROOF
         while self.best is not None and here is not self.best:
             here = self.best
             for _, choice in neighbours(self.space, here.choice):
                 if choice in self.found:
                     continue
-                if not self._may_go_on(tell):
+                if self.work < kept or not self._may_go_on(tell):
                     return
                 node = self._tightened(choice)
                 if node is not None and not self._beats(node.least):
@@ -186,21 +185,20 @@ class Search:
             devices.setdefault(self.space.loosest(device), []).append(device)
         for loosest, stricter in devices.items():
             for stages, ipus in self.space.cuts():
-                choices = tuple(
-                    choice
-                    for choice in self.space.choices(loosest, stages, ipus)
-                    if choice.streams == streams or stages == 1
-                )
-                if choices:
-                    least = min(map(self._least, choices))
-                    yield _Node(least, choices, tuple(stricter))
+                alike: dict[str, list[Choice]] = {}
+                for choice in self.space.choices(loosest, stages, ipus):
+                    if choice.streams == streams or stages == 1:
+                        alike.setdefault(choice.schedule, []).append(choice)
+                for choices in alike.values():
+                    least = min(map(self._bounds.least, choices))
+                    yield _Node(least, tuple(choices), tuple(stricter))
 
     def _opened(self, node: _Node) -> Iterator[_Node]:
         """Yield what is left of a node to look at, with a bound that is closer."""
         choice = node.choices[0]
         if len(node.choices) > 1:
-            for choice in node.choices:
-                yield _Node(self._least(choice), (choice,), node.devices)
+            for choice in node.choices if self._bounds.may_fit(node.choices) else ():
+                yield _Node(self._bounds.least(choice), (choice,), node.devices)
         elif not node.tight:
             tightened = self._tightened(choice, any_device=bool(node.devices))
             if tightened is not None:
@@ -211,54 +209,25 @@ class Search:
                 yield _Node(node.least, (other,))
         elif self._saves_in_vain(choice):
             return
+        elif not node.with_copies and choice.stages > 1:
+            tightened = self._tightened(choice, with_copies=True)
+            if tightened is not None:
+                yield replace(tightened, least=max(node.least, tightened.least))
         elif (key := (choice.device, *choice.memory_key)) not in self._too_large:
             self._try(choice, node.least)
         elif not self._too_large[key]:
             self._other_cuts = min(self._other_cuts, node.least)
 
-    def _tightened(self, choice: Choice, *, any_device: bool = False) -> _Node | None:
+    def _tightened(
+        self, choice: Choice, *, any_device: bool = False, with_copies: bool = False
+    ) -> _Node | None:
         """Return the choice with a bound that knows what fits; None if nothing does."""
-        layers = len(self.space.spec.model.layers)
-        costs = self._costs_of(choice, any_device=any_device)
-        if costs is None:
+        least = self._bounds.least_in_memory(
+            choice, any_device=any_device, with_copies=with_copies
+        )
+        if least is None:
             return None
-        known = len(costs.cuts)
-        least = self._least_in_memory(costs, choice)
-        self.work -= _EACH_BOUND
-        if len(costs.cuts) > known:
-            cells = layers**2 * choice.stages * limits_tried(layers, choice.stages)
-            self.work -= _CELL_BOUNDED * cells
-        return None if least is None else _Node(least, (choice,), tight=True)
-
-    def _least_in_memory(self, costs: LayerCosts, choice: Choice) -> float | None:
-        if self.aim.goal is Goal.MEMORY:
-            cut = costs.least_filled(choice)
-            return cut and cut.most
-        least_us = costs.least_in_memory_us(choice)
-        if least_us is None:
-            return None
-        return self._least_cost(costs, choice, least_us)
-
-    def _least(self, choice: Choice) -> float:
-        costs = self._costs_of(choice, any_device=True)
-        if costs is None:
-            return float("inf")
-        return self._least_cost(costs, choice, costs.least_us(choice))
-
-    def _least_cost(self, costs: LayerCosts, choice: Choice, least_us: float) -> float:
-        if self.aim.goal is Goal.LATENCY and not costs.training:
-            # Samples go through all stages.
-            least_us = max(least_us, float(costs.forward[-1]))
-        return self.aim.least(least_us, choice, costs.least_compile_s(choice))
-
-    def _costs_of(
-        self, choice: Choice, *, any_device: bool = False
-    ) -> LayerCosts | None:
-        planned = self._costs.planned
-        costs = self._costs.of(choice, any_device=any_device)
-        layers = len(self.space.spec.model.layers)
-        self.work -= _LAYER_PLANNED * layers * (self._costs.planned - planned)
-        return costs
+        return _Node(least, (choice,), tight=True, with_copies=with_copies)
 
     def _saves_in_vain(self, choice: Choice) -> bool:
         """Tell whether the same is as fast without recomputing, or on the tiles.
@@ -274,10 +243,10 @@ class Search:
         self.tried += 1
         layers = len(self.space.spec.model.layers)
         own = _LAYER_TRIED + _STAGE_TRIED * choice.stages + _PAIR_TRIED * layers
-        self.work -= _EACH_TRY + layers * own
+        self._spend(_EACH_TRY + layers * own)
         wanted = float("inf") if thorough or not self.best else self.best.cost
         found, settled = tried_out(
-            self.space, choice, self.aim, self._costs_of(choice), wanted
+            self.space, choice, self.aim, self._bounds.costs_of(choice), wanted
         )
         if isinstance(found, Found):
             self._add(found)

@@ -18,8 +18,12 @@ def stage_memory(
     slots: float,
     training: bool,
     io_tiles: bool,
+    again_or_not: bool = False,
 ) -> Table:
-    """Return the bytes of a stage: what stays, what waits, what is in work."""
+    """Return the bytes of a stage: what stays, what waits, what is in work.
+
+    Recomputed or not as the choice has it, or whichever is less.
+    """
     pipelined = choice.stages > 1
     resident = np.zeros_like(memory.weights)
     if not choice.moves("replicated_weight_sharding"):
@@ -31,7 +35,13 @@ def stage_memory(
         resident += memory.trained
     recomputes = training and choice.recompute
     plain_again = recomputes and not pipelined
-    base = memory.code + (memory.working_again if plain_again else memory.working)
+    working = memory.working_again if plain_again else memory.working
+    if again_or_not and not pipelined:
+        working = np.minimum(memory.working, memory.working_again)
+    waiting = memory.entering if recomputes else memory.kept
+    if again_or_not:
+        waiting = np.minimum(memory.entering, memory.kept)
+    base = memory.code + working
     cuts = np.zeros_like(resident)
     if pipelined and not io_tiles:
         cuts = memory.crossing + memory.returning
@@ -47,7 +57,6 @@ def stage_memory(
         if stage == 0 and not io_tiles:
             own = own + memory.streams
         if depth:
-            waiting = memory.entering if recomputes else memory.kept
             own = own + depth * waiting[rows, columns]
         return own * memory.uneven[rows, columns]
 
