@@ -59,6 +59,14 @@ def test_time_left_follows_the_speed_so_far(monitor: RunMonitor) -> None:
     assert monitor.seconds_left == pytest.approx(28.0)
 
 
+def test_a_clock_that_is_set_back_leaves_no_time_below_zero(
+    monitor: RunMonitor,
+) -> None:
+    monitor.add(progress(1, 10), 5000.0)
+    monitor.add(progress(1, 60), 1400.0)
+    assert monitor.seconds_left is None
+
+
 def test_verdict_puts_the_documents_figure_beside_the_result(
     monitor: RunMonitor,
 ) -> None:

@@ -113,9 +113,11 @@ class RunMonitor:
             return None
         began, fraction_then = self._first_progress
         done = self.fraction - fraction_then
-        if done <= 0:
+        # Clocks are set back at times.
+        spent = self._last_progress_at - began
+        if done <= 0 or spent < 0:
             return None
-        return (self._last_progress_at - began) / done * (1 - self.fraction)
+        return spent / done * (1 - self.fraction)
 
     def add(self, event: Event, at: float) -> None:
         """Take in what happened, and when."""
