@@ -112,6 +112,18 @@ def test_what_a_capture_cannot_say_is_said(
     assert "# train.loss: mae is planned as mse\n" in written
 
 
+def test_a_capture_has_the_loss_of_logits(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loss = "keras.losses.BinaryCrossentropy(from_logits=True)"
+    text = SCRIPT.replace('"adam", "mse"', f'"adam", {loss}')
+    Path(script).write_text(text, encoding="utf-8")
+    assert _run("capture", script, "--output", "own.toml") == 0
+    assert "planned as mse" not in capsys.readouterr().err
+    written = Path("own.toml").read_text("utf-8")
+    assert 'loss = "binary_crossentropy_from_logits"' in written
+
+
 def test_programs_after_the_first_are_chosen_by_name(
     script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
