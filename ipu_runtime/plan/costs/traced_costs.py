@@ -25,9 +25,13 @@ from ipu_runtime.plan.model.traced_ops import OpKind, TracedOp, at_batch, values
 
 def cost_traced(op: TracedOp, batch: int, cost: Costing) -> OpCost:
     """Cost one operation; its code is there once, however often a loop runs it."""
-    own = cost._replace(half=op.value_bytes <= 2)
+    half = op.value_bytes <= 2
+    # Most are of the model's type and in no loop; replacing takes as long as costing.
+    own = cost if cost.half == half else cost._replace(half=half)
     once = _once(op, batch, own)
     times = at_batch(op.repeat, batch)
+    if times == 1:
+        return once
     return once._replace(
         compute=times * once.compute,
         exchange=times * once.exchange,
