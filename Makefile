@@ -27,7 +27,7 @@ lint: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q tests/unit
 
-# Kills runs of every API at up to 30 random moments and resumes them, sweeps too.
+# Kills runs of every API up to 30 times each, and sweeps, and resumes them: half an hour.
 kill-test: $(STAMP)
 	IPU_WORKBENCH_KILLS=30 \
 	IPU_WORKBENCH_KILL_APIS=cpu,ipu_strategy,ipu_estimator,ipu_pipeline_estimator \
@@ -35,7 +35,7 @@ kill-test: $(STAMP)
 		tests/headless/test_kill_and_resume.py tests/headless/test_sweep_survives.py \
 		tests/runtime/test_resume_inside_epochs.py
 
-# About 10,000 hostile files, changes and records; takes some minutes.
+# About 10,000 hostile files, changes and records; ten minutes.
 fuzz: $(STAMP)
 	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q --timeout 1800 -n 2 --dist loadfile tests/fuzz
 
