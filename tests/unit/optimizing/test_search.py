@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations, product
@@ -18,6 +19,7 @@ from workbench.core.optimizing import cut_bounds
 from workbench.core.optimizing.choice import Choice, own_choice, with_choice
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.outcome import optimize
+from workbench.core.optimizing.outcome_text import outcome_row
 from workbench.core.optimizing.search import Search
 from workbench.core.optimizing.search_space import FIXABLE, SearchSpace
 from workbench.core.planning.experiment_plan import plan_experiment
@@ -285,6 +287,8 @@ def test_rows_are_not_beaten_by_each_other() -> None:
     ]
     assert costs == sorted(costs)
     assert fullness == sorted(fullness, reverse=True)
+    row = outcome_row(replace(outcome, gap=float("inf")), "mnist-ipu")
+    assert json.loads(json.dumps(row, allow_nan=False))["gap"] is None
 
 
 def test_what_is_fixed_stays() -> None:

@@ -17,6 +17,8 @@ from workbench.core.planning.balancing import balanced_experiment
 from workbench.core.planning.experiment_plan import plan_experiment
 
 _MOST_ROWS = 8
+_MOST_POLISHED = 400
+"""Layers: the cuts of more are balanced for longer than everything else takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ def _polished(found: Found, aim: Aim, space: SearchSpace) -> Found:
     """Return the best choice with the best cuts that a whole balancing finds."""
     stages = found.choice.stages
     if found.exact or stages == 1 or "pipeline.stages" in space.fixed:
+        return found
+    if len(found.spec.model.layers) > _MOST_POLISHED:
         return found
     balanced = balanced_experiment(found.spec, stages, aim.balances.value)
     if not balanced.result.feasible:

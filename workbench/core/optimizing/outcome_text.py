@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
@@ -74,7 +75,8 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
         "objective": outcome.aim.goal.value,
         "tried": outcome.tried,
         "proven": outcome.gap == 0 and bool(outcome.best),
-        "gap": outcome.gap,
+        # JSON has no infinity: nothing is known of what was not tried.
+        "gap": outcome.gap if math.isfinite(outcome.gap) else None,
         "only_cuts_open": outcome.only_cuts,
         "best": [
             {

@@ -19,8 +19,10 @@ from workbench.core.optimizing.trying import (
     tried_out,
 )
 
-WORK = 14e6
-"""What all tries may take together: about 14 s on a small server."""
+WORK = 12e6
+"""What all tries may take together: about 12 s on a small server."""
+_MUCH, _MOST_WORK = 175, 16e6
+"""Models of more layers get more of it, up to that."""
 _EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
 """Of it, for a try: besides, for every layer, its stages, and its other layers."""
 _FOR_PROOF = 0.6
@@ -52,8 +54,11 @@ class Search:
 
     space: SearchSpace
     aim: Aim
-    work: float = WORK
-    """What is left of it; counted, not timed, so that results repeat."""
+    work: float = 0.0
+    """What is left of it, 0 at first for what suits the model.
+
+    Counted, not timed, so that results repeat.
+    """
     found: dict[Choice, Found] = field(default_factory=dict)
     best: Found | None = None
     """The best of what was found; of equals, the first tried."""
@@ -68,6 +73,8 @@ class Search:
     """The same of settings that were tried, with cuts that were not."""
 
     def __post_init__(self) -> None:
+        share = max(1.0, len(self.space.spec.model.layers) / _MUCH)
+        self.work = self.work or min(WORK * share, _MOST_WORK)
         self._bounds = ChoiceBounds(self.space.spec, self.aim, self._spend)
 
     def _spend(self, work: float) -> None:
