@@ -47,6 +47,10 @@ class ChoiceBounds:
 
     def may_fit(self, choices: tuple[Choice, ...]) -> bool:
         """Tell whether what saves most of all they do may fit on any device."""
+        return self.least_filled(choices) is not None
+
+    def least_filled(self, choices: tuple[Choice, ...]) -> float | None:
+        """Return how full its fullest tile is at least; None if it does not fit."""
         moved = {name for choice in choices for name in choice.elsewhere}
         thriftiest = replace(
             min(choices, key=lambda choice: choice.accumulation),
@@ -54,11 +58,10 @@ class ChoiceBounds:
         )
         costs = self.costs_of(thriftiest, any_device=True)
         self._spend(_CELL_BOUNDED * self._layers**2 * thriftiest.stages)
-        several = len(choices) > 1
-        return (
-            costs is not None
-            and costs.least_filled(thriftiest, again_or_not=several) is not None
-        )
+        if costs is None:
+            return None
+        cut = costs.least_filled(thriftiest, again_or_not=len(choices) > 1)
+        return cut and cut.most
 
     def least_in_memory(
         self, choice: Choice, *, any_device: bool, with_copies: bool

@@ -196,16 +196,23 @@ class Search:
                 for choice in self.space.choices(loosest, stages, ipus):
                     if choice.streams == streams or stages == 1:
                         alike.setdefault(choice.schedule, []).append(choice)
-                for choices in alike.values():
-                    least = min(map(self._bounds.least, choices))
-                    yield _Node(least, tuple(choices), tuple(stricter))
+                for choices in map(tuple, alike.values()):
+                    least = self._least_of(choices)
+                    if least is not None:
+                        yield _Node(least, choices, tuple(stricter))
+
+    def _least_of(self, choices: tuple[Choice, ...]) -> float | None:
+        if self.aim.goal is Goal.MEMORY:
+            return self._bounds.least_filled(choices)
+        return min(map(self._bounds.least, choices))
 
     def _opened(self, node: _Node) -> Iterator[_Node]:
         """Yield what is left of a node to look at, with a bound that is closer."""
         choice = node.choices[0]
         if len(node.choices) > 1:
             for choice in node.choices if self._bounds.may_fit(node.choices) else ():
-                yield _Node(self._bounds.least(choice), (choice,), node.devices)
+                least = max(node.least, self._bounds.least(choice))
+                yield _Node(least, (choice,), node.devices)
         elif not node.tight:
             tightened = self._tightened(choice, any_device=bool(node.devices))
             if tightened is not None:
@@ -260,7 +267,9 @@ class Search:
         elif found == NO_FIT:
             self._too_large[(choice.device, *choice.memory_key)] = settled
         if not settled:
-            self._other_cuts = min(self._other_cuts, least)
+            closer = self._tightened(choice, with_copies=True)
+            if closer is not None:
+                self._other_cuts = min(self._other_cuts, max(least, closer.least))
 
     def _add(self, found: Found) -> None:
         known = self.found.get(found.choice)

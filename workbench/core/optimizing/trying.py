@@ -60,7 +60,7 @@ def tried_out(
         return planned(spec, choice, aim, exact=True), True
     cuts = ordered_cuts(costs, choice, aim, space.uncut) if costs else None
     if cuts is not None:
-        return _best_of(space, choice, aim, cuts)
+        return _best_of(space, choice, aim, cuts, wanted)
     hopeful = _hopeful(space, choice, aim, costs) if costs else NO_FIT
     if isinstance(hopeful, Found) and hopeful.cost > _FAR * wanted:
         return hopeful, False
@@ -72,11 +72,12 @@ def _best_of(
     choice: Choice,
     aim: Aim,
     cuts: Iterator[tuple[float, tuple[int, ...]]],
+    wanted: float,
 ) -> tuple[Found | str, bool]:
-    """Plan cuts until no other can be better."""
+    """Plan cuts until one fits and no other can be better, or as good as is wanted."""
     best: Found | str = NO_FIT
     for number, (least, stages) in enumerate(cuts):
-        if isinstance(best, Found) and best.cost <= least:
+        if isinstance(best, Found) and min(best.cost, wanted) <= least:
             break
         if number == _MOST_PLANNED:
             return best, False
