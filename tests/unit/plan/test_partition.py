@@ -155,7 +155,7 @@ def requests(draw: st.DrawFn, most: int = 9) -> BalanceRequest:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(requests())
 def test_programme_finds_what_brute_force_finds(request: BalanceRequest) -> None:
     capacity = request.capacity_bytes or float("inf")
@@ -183,7 +183,7 @@ def test_programme_finds_what_brute_force_finds(request: BalanceRequest) -> None
         assert value == pytest.approx(min(values))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(requests())
 def test_time_of_a_partition_is_the_time_of_its_schedule(
     request: BalanceRequest,
@@ -222,7 +222,7 @@ def test_time_of_a_partition_is_the_time_of_its_schedule(
     assert result.step_time_us == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(requests(), st.sampled_from(Objective))
 def test_never_worse_than_the_uniform_split(
     request: BalanceRequest, objective: Objective
@@ -235,7 +235,7 @@ def test_never_worse_than_the_uniform_split(
     assert result.best.value(objective) <= result.uniform.value(objective) + 1e-9
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(requests(), st.integers(20, 200), st.integers(0, 100))
 def test_more_memory_is_never_worse(
     request: BalanceRequest, capacity: int, more: int
@@ -249,7 +249,7 @@ def test_more_memory_is_never_worse(
     assert wide.best.value(objective) <= tight.best.value(objective) + 1e-9
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(times, min_size=3, max_size=40), st.integers(2, 8))
 def test_another_stage_never_raises_the_bottleneck(
     forward: list[float], stages: int
@@ -265,7 +265,7 @@ def test_another_stage_never_raises_the_bottleneck(
     assert more.bottleneck_us <= fewer.bottleneck_us + 1e-9
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(requests(most=30))
 def test_probing_and_programme_agree_on_the_bottleneck(
     request: BalanceRequest,
@@ -284,7 +284,7 @@ def test_probing_and_programme_agree_on_the_bottleneck(
     assert costs.candidate(found).bottleneck_us == pytest.approx(expected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(requests(most=30), st.data())
 def test_locked_layers_stay(request: BalanceRequest, data: st.DataObject) -> None:
     free = balance(replace(request, capacity_bytes=None))
@@ -300,7 +300,7 @@ def test_locked_layers_stay(request: BalanceRequest, data: st.DataObject) -> Non
         assert result.best.value(objective) >= free.best.value(objective) - 1e-9
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(requests(most=30), st.data())
 def test_layers_that_share_weights_are_in_one_stage(
     request: BalanceRequest, data: st.DataObject

@@ -156,7 +156,7 @@ def schedule_of(request: PlanRequest) -> Schedule:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(legal_requests())
 def test_legal_assignment_gives_a_sound_schedule(request: PlanRequest) -> None:
     errors = [p for p in check_request(request) if p.severity is Severity.ERROR]
@@ -164,7 +164,7 @@ def test_legal_assignment_gives_a_sound_schedule(request: PlanRequest) -> None:
     assert_sound(schedule_of(request))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(legal_requests(), st.data())
 def test_intervals_never_overlap_and_fill_the_total(
     request: PlanRequest, data: st.DataObject
@@ -225,7 +225,7 @@ def broken_requests(draw: st.DrawFn) -> PlanRequest:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(broken_requests())
 def test_illegal_request_gives_problems_never_exceptions(request: PlanRequest) -> None:
     problems = check_request(request)
@@ -253,7 +253,7 @@ def _flows(model: ModelSpec, stages: tuple[int, ...]) -> bool:
     )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs(), st.data())
 def test_suggested_stages_are_legal(
     links: list[tuple[int, ...]], data: st.DataObject

@@ -65,7 +65,7 @@ shapes = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shape=shapes, mode=st.sampled_from(list(MODES.values())))
 def test_search_finds_the_exhaustive_optimum(
     shape: MatrixShape, mode: MatrixMode
@@ -83,7 +83,7 @@ def test_neighbours_that_share_inputs_are_worth_a_tile() -> None:
     assert cost == pytest.approx(exhaustive_cost(shape, mode, mode.tile_bytes))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shape=shapes, proportion=st.floats(0.001, 0.05))
 def test_search_within_a_tight_limit(shape: MatrixShape, proportion: float) -> None:
     mode = MODES["fp32"]

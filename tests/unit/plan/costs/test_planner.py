@@ -323,7 +323,7 @@ def check(plan: Plan) -> None:
         assert len(plan.stages) >= 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_any_request_gives_a_plan_or_problems(
     mnist_cnn: ModelSpec, data: st.DataObject

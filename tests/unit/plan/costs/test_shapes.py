@@ -154,7 +154,7 @@ def any_layers(draw: st.DrawFn) -> list[LayerSpec]:
     return layers
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(layers=any_layers(), batch=st.integers(1, 3), training=st.booleans())
 def test_any_model_gives_a_plan_or_problems(
     layers: list[LayerSpec], batch: int, training: bool
