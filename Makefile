@@ -14,7 +14,7 @@ run: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not thorough'
 
-# All tests, also further combinations of what `make test` holds in one.
+# All tests, also further combinations of what `make test` holds in one, and a cluster.
 thorough: lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 

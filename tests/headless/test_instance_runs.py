@@ -192,6 +192,7 @@ def test_it_goes_on_inside_an_epoch_and_learns_what_its_script_does(
         np.testing.assert_array_equal(array, expected)
 
 
+@pytest.mark.thorough
 def test_an_estimator_is_shared_out_as_its_replicas_are(tmp_path: Path) -> None:
     changes = ("execution.api=ipu_estimator", "ipu.auto_select_ipus=2")
     shared = tiny_spec(tmp_path, *changes, "execution.instances=2")

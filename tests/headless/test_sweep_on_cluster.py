@@ -16,7 +16,7 @@ import pytest
 from workbench.core.runs.events import RunStatus
 from workbench.core.runs.run_store import list_runs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 _MODEL = """
 import keras

@@ -10,7 +10,7 @@ import json
 import re
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -56,6 +56,18 @@ class PresetRun:
 
 
 RunOnce = Callable[[str], PresetRun]
+_LONG = (
+    "mnist-dense-8-stages",
+    "cifar10-ipu-estimator",
+    "cifar10-ipu-estimator-replica",
+    *NARROW,
+)
+
+
+def _scripts_of(names: Iterable[str]) -> list[Any]:
+    """Leave long scripts to thorough tests where a shorter one is written alike."""
+    long = pytest.mark.thorough
+    return [pytest.param(name, marks=long if name in _LONG else ()) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +116,7 @@ def test_a_preset_has_one_plan(name: str, run_once: RunOnce) -> None:
         assert figures(plan) == figures(shown)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", _scripts_of(SMALL))
 def test_a_script_has_the_losses_of_its_run(
     name: str, run_once: RunOnce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +129,7 @@ def test_a_script_has_the_losses_of_its_run(
     assert found == pytest.approx(run.losses, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("name", _scripts_of(NARROW))
 def test_the_script_of_a_large_model_has_the_losses_of_its_run(
     name: str, run_once: RunOnce, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +141,7 @@ def test_the_script_of_a_large_model_has_the_losses_of_its_run(
     assert found == pytest.approx(run.losses, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", _scripts_of(ESTIMATORS))
 def test_an_estimators_script_logs_the_loss_of_its_run(
     name: str,
     run_once: RunOnce,
