@@ -37,6 +37,13 @@ def _training(home: Path) -> list[Path]:
     ]
 
 
+def _statuses(home: Path) -> set[str]:
+    return {
+        json.loads(file.read_text(encoding="utf-8"))["status"]
+        for file in home.rglob("run.json")
+    }
+
+
 @pytest.mark.parametrize(
     "number",
     [
@@ -55,8 +62,24 @@ def test_a_signal_to_the_group_ends_it_in_time(
     assert process.returncode == 130
     assert "resource_tracker" not in said
     assert time.monotonic() - told_at < 8
-    statuses = {
-        json.loads(file.read_text(encoding="utf-8"))["status"]
-        for file in tmp_path.rglob("run.json")
-    }
-    assert statuses == {"stopped"}
+    assert _statuses(tmp_path) == {"stopped"}
+
+
+@pytest.mark.thorough
+def test_points_whose_sweep_is_killed_stop_and_go_on_later(
+    start: Start, tmp_path: Path
+) -> None:
+    process = _begun(start, tmp_path, epochs=1000)
+    process.kill()
+    # Its output ends with the last process that could write there.
+    process.communicate(timeout=30)
+    assert _statuses(tmp_path) == {"stopped"}
+    before = {file.parent for file in tmp_path.rglob("run.json")}
+    (sweep,) = (tmp_path / "sweeps").iterdir()
+    again = start("sweep", "--resume", sweep.name, "--jobs", "2", "--json")
+    until = time.monotonic() + 120
+    while _statuses(tmp_path) != {"running"}:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert before == {file.parent for file in tmp_path.rglob("run.json")}
+    again.terminate()

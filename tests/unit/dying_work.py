@@ -22,6 +22,14 @@ def doubled(task: tuple[int, str], control: RunControl) -> int:
     return number * 2
 
 
+def waiting(task: int, control: RunControl) -> int:
+    """Tell that a task has begun, and once it is to stop."""
+    print("begun", flush=True)
+    control.stop.wait()
+    print("stopped", flush=True)
+    return task
+
+
 def lost(task: tuple[int, str], why: str) -> int:
     """Tell a lost task by its sign."""
     del why

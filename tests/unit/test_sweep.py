@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -136,3 +141,30 @@ def test_a_dead_process_costs_one_task_at_most(tmp_path: Path) -> None:
     tasks = [(1, ""), (2, str(tmp_path / "tried")), (3, "always"), (4, ""), (5, "")]
     results = work_in_processes(tasks, doubled, lost, 2, RunControl())
     assert sorted(results) == [-3, 2, 4, 8, 10]
+
+
+_WAITING = """
+from tests.unit.dying_work import lost, waiting
+from workbench.core.runs.run_context import RunControl
+from workbench.core.sweeps.sweep_workers import work_in_processes
+list(work_in_processes([1, 2], waiting, lost, 2, RunControl()))
+"""
+
+
+def test_processes_stop_when_the_one_that_gives_them_work_is_killed() -> None:
+    first = subprocess.Popen(
+        [sys.executable, "-c", _WAITING],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        start_new_session=True,
+    )
+    assert first.stdout is not None
+    try:
+        assert [first.stdout.readline() for _ in range(2)] == ["begun\n"] * 2
+        first.kill()
+        # Until its output ends, which is theirs too.
+        assert first.communicate(timeout=20)[0] == "stopped\n" * 2
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(first.pid, signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -12,7 +13,6 @@ from contextlib import suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event as StopEvent
 from typing import Generic, TypeVar
 
 from workbench.core.runs.run_context import RunControl
@@ -105,7 +105,8 @@ class _Team(Generic[Task, Result]):
         _start_tracker()
         self._context = multiprocessing.get_context("spawn")
         self._work = work
-        self._stop = self._context.Event()
+        # Nothing is ever sent: the end of it is what they wait for.
+        self._stopping, self._going = self._context.Pipe(duplex=False)
         self._processes: dict[Connection, BaseProcess] = {}
         self._idle: list[Connection] = []
         self.busy: dict[Connection, tuple[Task, int]] = {}
@@ -121,7 +122,7 @@ class _Team(Generic[Task, Result]):
     def _started(self) -> Connection:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
-            target=_serve, args=(theirs, self._work, self._stop), daemon=True
+            target=_serve, args=(theirs, self._work, self._stopping), daemon=True
         )
         process.start()
         theirs.close()
@@ -143,7 +144,7 @@ class _Team(Generic[Task, Result]):
 
     def stopped(self) -> Iterator[Result]:
         """Stop what goes on; return what comes to a good end in time."""
-        self._stop.set()
+        self._going.close()
         until = time.monotonic() + _PATIENCE_S
         while self.busy and time.monotonic() < until:
             for result, _, _ in self.ended():
@@ -157,6 +158,8 @@ class _Team(Generic[Task, Result]):
             if connection in self.busy:
                 process.kill()
             process.join()
+        self._going.close()
+        self._stopping.close()
 
 
 def _start_tracker() -> None:
@@ -173,12 +176,14 @@ def _start_tracker() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection, work: Work[Task, Result], stop: StopEvent) -> None:
+def _serve(
+    connection: Connection, work: Work[Task, Result], stopping: Connection
+) -> None:
     # A terminal tells every process of the group; only the first one decides.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     control = RunControl()
-    threading.Thread(target=_pass_on, args=(stop, control), daemon=True).start()
+    threading.Thread(target=_pass_on, args=(stopping, control), daemon=True).start()
     while True:
         try:
             connection.send(work(connection.recv(), control))
@@ -186,6 +191,10 @@ def _serve(connection: Connection, work: Work[Task, Result], stop: StopEvent) ->
             return
 
 
-def _pass_on(stop: StopEvent, control: RunControl) -> None:
-    stop.wait()
+def _pass_on(stopping: Connection, control: RunControl) -> None:
+    """Stop when the first process says so or is gone, however it went."""
+    wait([stopping])
     control.stop.set()
+    time.sleep(_PATIENCE_S)
+    # Nobody may be left to do it.
+    os._exit(1)
