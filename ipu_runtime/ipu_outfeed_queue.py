@@ -75,6 +75,8 @@ class IPUOutfeedQueue:
         """Replicas that enqueue together, once the program is built."""
         self._in_turn = 0
         """Replicas of a Keras model that enqueue one after the other; 0: none do."""
+        self._device_known = False
+        """Whether the device was configured when the program was built."""
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
         self._program: OwnProgram | None = None
 
@@ -109,6 +111,7 @@ class IPUOutfeedQueue:
         flat = [tf.convert_to_tensor(item) for item in tf.nest.flatten(tensors)]
         self._structure = tf.nest.map_structure(lambda _: None, tensors)
         self._shapes = [item.shape for item in flat]
+        self._device_known = current_state().configured
         flat = self._with_replicas(flat)
         dtypes = [item.dtype for item in flat]
         home = None if _eager_outside() else list(_graphs_around(graph))[-1]
@@ -229,7 +232,7 @@ class IPUOutfeedQueue:
 
     def _dequeued_shape(self, shape: Any) -> Any:
         """Return the shape of an element; a device to come may have more replicas."""
-        if not (tf.executing_eagerly() or current_state().configured):
+        if not (tf.executing_eagerly() or self._device_known):
             return tf.TensorShape(None)
         return shape if self.replicas == 1 else [self.replicas, *shape]
 

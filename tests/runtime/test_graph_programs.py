@@ -89,9 +89,11 @@ def test_the_last_of_two_replicas_never_waits_for_a_value_the_other_took() -> No
     assert newest.tolist() == [2999, 2999]
 
 
-@pytest.mark.parametrize("made_eagerly", [False, True])
+@pytest.mark.parametrize(
+    ("made_eagerly", "configured_last"), [(False, True), (True, True), (False, False)]
+)
 def test_replicas_are_those_of_the_device_when_the_program_runs(
-    made_eagerly: bool,
+    made_eagerly: bool, configured_last: bool
 ) -> None:
     reset_ipu_configuration()
     infeed = IPUInfeedQueue(_numbers()) if made_eagerly else None
@@ -107,8 +109,11 @@ def test_replicas_are_those_of_the_device_when_the_program_runs(
             total = ipu_compiler.compile(
                 lambda x: cross_replica_ops.cross_replica_sum(x), [tf.constant(4.0)]
             )
+        if not configured_last:
+            _configure(4)
         results = queue.dequeue()
-        _configure(4)
+        if configured_last:
+            _configure(4)
         with v1.Session() as session:
             session.run(feed.initializer)
             session.run(program)
