@@ -66,8 +66,12 @@ def _as_scaled(optimizer: Any, grads: Any) -> Any:
 def _new(cls: type, inner_optimizer: Any = None, *args: Any, **kwargs: Any) -> Any:
     """Return a new LossScaleOptimizer; with a fixed scale the inner one will do."""
     fixed = _fixed_scale(args, kwargs)
-    if fixed is None or cls is not LossScaleOptimizer:
+    if cls is not LossScaleOptimizer:
         return object.__new__(cls)
+    if fixed is None:
+        # `compile` wraps every optimizer of a mixed_float16 model that has no scale.
+        scaled = getattr(inner_optimizer, "loss_scale_factor", None) is not None
+        return inner_optimizer if scaled else object.__new__(cls)
     inner_optimizer.loss_scale_factor = fixed
     return inner_optimizer
 

@@ -94,3 +94,17 @@ def test_a_script_may_scale_and_unscale_by_itself(fixed: bool) -> None:
         )
         optimizer.apply_gradients(zip(gradients, [weight], strict=True))
     assert float(weight.value) == pytest.approx(2.0 * 0.8**2)
+
+
+def test_a_fixed_scale_stays_the_only_one_in_mixed_precision() -> None:
+    optimizer = keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD(0.1), dynamic=False, initial_scale=8.0
+    )
+    # A dynamic scale, which begins at 2**15, would skip these updates.
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        weights = _weights_after_fit(optimizer)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    for got, wanted in zip(weights, _reference(), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-2)
