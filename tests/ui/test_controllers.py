@@ -19,7 +19,8 @@ from workbench.core.models.source_model import (
     TensorFacts,
     save_source_model,
 )
-from workbench.core.runs.events import RunStatus
+from workbench.core.runs.events import EpochEnded, RunEnded, RunStarted, RunStatus
+from workbench.core.runs.run_store import open_run
 from workbench.core.settings import load_settings
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
@@ -202,3 +203,48 @@ def test_variables_change_every_preset_as_they_do_without_the_app() -> None:
         "IPU_WORKBENCH_TRAIN__EPOCH: unknown field; did you mean "
         "IPU_WORKBENCH_TRAIN__EPOCHS?"
     )
+
+
+async def test_a_resumed_run_stays_one_run_and_knows_what_it_did_before() -> None:
+    def runner(spec: Any, control: Any, emit: Any, **options: Any) -> RunStatus:
+        record = open_run(options["resume"]).reopen()
+        record.resumed(first_epoch=2)
+        for event in (RunStarted(record.run_id, "mnist-dense", {}), *second_epoch):
+            record.append(event)
+            emit(event)
+        record.finish(RunStatus.STOPPED, "", {})
+        return RunStatus.STOPPED
+
+    second_epoch = (
+        EpochEnded(2, 0.5, 0.8, 1.0, 100.0, 1.0),
+        RunEnded(RunStatus.STOPPED),
+    )
+    key = record_run("mnist-dense", status=RunStatus.STOPPED, epochs=2)
+    runs = RunController(PlainView(), runner)
+    for _ in range(2):
+        runs.look_for_records()
+        await runs.resume(key)
+        runs.refresh()
+        (entry,) = runs.known.entries()
+        assert entry.run_id == key
+    monitor = runs.known.monitor(key)
+    assert monitor is runs.known.viewed_monitor
+    assert monitor is not None
+    assert [(item.epoch, round(item.loss, 1)) for item in monitor.epochs] == [
+        (1, 0.7),
+        (2, 0.5),
+    ]
+
+
+async def test_a_run_that_waits_to_be_resumed_is_not_resumed_twice() -> None:
+    key = record_run("mnist-dense", status=RunStatus.STOPPED)
+    view = PlainView()
+    runs = RunController(view, ScriptedRunner())
+    view.run_worker = lambda work, **options: (  # type: ignore[method-assign]
+        work() if options["group"] == "records" else None
+    )
+    runs.look_for_records()
+    await runs.resume(key)
+    await runs.resume(key)
+    assert view.said[-1] == "only a run that has ended can be resumed"
+    assert len(runs.board.runs) == 1

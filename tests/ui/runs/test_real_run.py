@@ -38,11 +38,11 @@ async def test_small_preset_runs_to_the_end(make_app: MakeApp, until: Until) -> 
         assert run.monitor.evaluation is not None
         await app.workers.wait_for_complete()
         await pilot.press("e")
-        await until(pilot, lambda: len(app.runs.board.runs) == 2)
-        evaluation = app.runs.board.runs[1].monitor
+        await until(pilot, lambda: app.runs.board.runs != [run])
+        evaluation = app.runs.board.runs[0].monitor
         await until(pilot, lambda: not evaluation.live)
         assert evaluation.evaluation == run.monitor.evaluation
-        assert evaluation.epochs == []
+        assert evaluation.epochs == run.monitor.epochs
     stored = list_runs()
     assert [item.status for item in stored] == [RunStatus.FINISHED]
     assert len(stored[0].series().epochs["loss"].ys) == 2
@@ -65,10 +65,11 @@ async def test_stop_in_the_middle_keeps_the_record_and_resume_ends_it(
         app.runs.look_for_records()
         await app.workers.wait_for_complete()
         await pilot.press("r")
-        await until(pilot, lambda: len(app.runs.board.runs) == 2)
-        resumed = app.runs.board.runs[1]
+        await until(pilot, lambda: app.runs.board.runs != [run])
+        (resumed,) = app.runs.board.runs
         await until(pilot, lambda: not resumed.monitor.live)
         assert resumed.monitor.status is RunStatus.FINISHED, resumed.monitor.message
+        assert [epoch.epoch for epoch in resumed.monitor.epochs] == [*range(1, 201)]
     (stored,) = list_runs()
     assert len(stored.series().epochs["loss"].ys) == 200
 

@@ -6,13 +6,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Protocol
 
 from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.runs.events import Event, RunEnded, RunStatus
+from workbench.core.runs.events import Event, RunEnded, RunStarted, RunStatus
+from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import RunControl
 from workbench.core.runs.run_monitor import RunMonitor
+from workbench.core.runs.run_store import open_run
 
 
 class Runner(Protocol):
@@ -73,6 +77,8 @@ class LiveRun:
         count = 0
         while self._arrived:
             at, event = self._arrived.popleft()
+            if self.resume and isinstance(event, RunStarted):
+                self._take_up(self.resume)
             self.monitor.add(event, at)
             count += 1
         if self.monitor.status is RunStatus.RUNNING and self.control.paused:
@@ -80,6 +86,14 @@ class LiveRun:
         elif self.monitor.status is RunStatus.PAUSED and not self.control.paused:
             self.monitor.status = RunStatus.RUNNING
         return count
+
+    def _take_up(self, run_id: str) -> None:
+        """Let the monitor know what counts of the run before it was resumed."""
+        # Curves that begin here are better than none.
+        with suppress(RecordError):
+            events = open_run(run_id).timed_events()
+            for at, event in takewhile(_is_past, events):
+                self.monitor.add(event, at)
 
     def stop(self) -> None:
         """Ask its thread to end at the next piece of work, paused or not."""
@@ -97,6 +111,11 @@ class LiveRun:
             self.emit(RunEnded(RunStatus.FAILED, message))
         finally:
             self.ended.set()
+
+
+def _is_past(timed: tuple[float, Event]) -> bool:
+    """Tell whether it was before the newest start, the only one that a record tells."""
+    return not isinstance(timed[1], RunStarted)
 
 
 class RunBoard:
@@ -127,10 +146,15 @@ class RunBoard:
         preset: str,
         resume: str | None = None,
     ) -> LiveRun:
-        """Put a run at the end of the queue."""
+        """Put a run at the end of the queue; one that is resumed stays one run."""
         monitor = RunMonitor.of(preset, tables, ())
+        monitor.run_id = resume or ""
         self._started += 1
-        run = LiveRun(self._started, job, tables, monitor, resume, clock=self._clock)
+        number = self._started
+        if resume and (before := self.find(resume)) is not None:
+            self.runs.remove(before)
+            number = before.number
+        run = LiveRun(number, job, tables, monitor, resume, clock=self._clock)
         self.runs.append(run)
         return run
 

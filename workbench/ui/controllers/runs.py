@@ -281,8 +281,9 @@ class RunController:
         await self.start(replace(spec, train=train), stored.preset, stored.run_id)
 
     def _ended(self, key: str, done: str) -> StoredRun | None:
-        stored = self.known.record(key)
-        if stored is None or stored.live:
+        stored, live = self.known.record(key), self.board.find(key)
+        waits = live is not None and live.monitor.live
+        if stored is None or stored.live or waits:
             self._view.say(f"only a run that has ended can be {done}", bad=True)
             return None
         return stored
