@@ -69,6 +69,10 @@ def _keras_update(output: OptimizerFunctionOutput) -> Update:
     by_handle = {id(variable.handle): variable for variable in variables}
 
     def apply(pairs: list[tuple[Any, Any]], captured: Captured) -> Any:
+        if not output.opt.built:
+            # A function's variables get their first values before its micro-batches.
+            with tf.control_dependencies(None):
+                output.opt.build(list(variables))
         before = len(tf.compat.v1.get_default_graph().get_operations())
         output.opt.apply_gradients(
             [(gradient, by_handle[id(item.handle)]) for gradient, item in pairs],

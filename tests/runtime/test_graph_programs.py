@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +14,7 @@ from ipu_runtime import ipu_compiler, loops, optimizers, scopes
 from ipu_runtime.config import IPUConfig, reset_ipu_configuration
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.ops import all_to_all_op, cross_replica_ops, rand_ops, replication_ops
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule
 from ipu_runtime.pipelining.pipeline_op import OptimizerFunctionOutput, pipeline
@@ -377,6 +379,31 @@ def test_a_learning_rate_may_come_out_of_a_stage() -> None:
     weight = _run(build, lambda _: v1.global_variables()[0], ipus=2)
     # Four gradients of 1, at the rate that the last of the batches 0 to 3 asks for.
     assert weight == -4 * (3 + 1) * 2
+
+
+def test_a_keras_optimizer_gets_its_state_inside_of_a_pipeline() -> None:
+    _configure(2)
+    weight = tf.Variable(0.0)
+    momentum = keras.optimizers.SGD(1.0, momentum=0.5)
+    infeed = IPUInfeedQueue(_numbers())
+
+    @tf.function(jit_compile=True)
+    def train() -> None:
+        pipeline(
+            [lambda x: x, lambda x: weight * x],
+            4,
+            repeat_count=2,
+            infeed_queue=infeed,
+            outfeed_queue=IPUOutfeedQueue(),
+            optimizer_function=lambda loss: OptimizerFunctionOutput(
+                momentum, loss, variables=[weight]
+            ),
+        )
+
+    _ = infeed.initializer
+    IPUStrategy().run(train)
+    # The gradients of the batches 0 to 3, half of them again, and those of 4 to 7.
+    assert weight == -6 + (-0.5 * 6 - 22)
 
 
 def test_pipeline_reduction_methods_scale_the_update() -> None:
