@@ -148,6 +148,35 @@ async def test_restore_undo_and_redo(make_app: MakeApp) -> None:
         assert app.experiment.draft.changed() == []
 
 
+async def test_a_changed_value_is_whole_and_the_preset_s_is_in_the_help(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await open_field(pilot, app, "pipeline.schedule")
+        await pilot.press("space")
+        await pilot.pause()
+        rows = [row for row in screen_text(app).splitlines() if "schedule " in row]
+        assert " Interleaved " in rows[0]
+        assert "pipeline.schedule   preset: Grouped" in screen_text(app)
+
+
+async def test_where_nothing_is_changed_no_hidden_field_is_edited(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("2", "o")
+        await pilot.pause()
+        text = screen_text(app)
+        assert "nothing is changed: o shows all fields" in text
+        assert "data.batch_size" not in text
+        await pilot.press("enter", "left", "space", "backspace")
+        await pilot.pause()
+        assert app.focused is app.query_one(FieldForm)
+        assert not app.experiment.draft.changed()
+
+
 async def test_only_changed_fields_and_filter(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:

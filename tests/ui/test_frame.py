@@ -107,6 +107,31 @@ async def test_small_window_asks_for_a_larger_one(
         assert "mnist-ipu-pipelined" in screen_text(app)
 
 
+async def test_keys_reach_the_area_after_the_window_was_too_small(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("2")
+        form = app.focused
+        await pilot.resize_terminal(79, 24)
+        await pilot.pause()
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert app.focused is form
+
+
+async def test_smallest_window_says_in_every_area_which_key_helps(
+    make_app: MakeApp,
+) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        for number, _ in enumerate(AREAS, start=1):
+            await pilot.press(str(number))
+            await pilot.pause()
+            assert "? help" in screen_text(app).splitlines()[-1]
+
+
 async def test_help_lists_the_keys_of_the_area(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -108,7 +108,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_START, "run.resume", "r", "Resume the run", "Go on with a run that was stopped or killed"),
     _a(_START, "list.other", "tab", "Presets or runs", "Change between the two lists", "lists", "tab"),
     _a(_CONF, "field.edit", "enter", "Edit the field", "Type a value, or pick one", "edit", "enter"),
-    _a(_CONF, "field.next_choice", "space", "Next choice", "Flip a switch or take the next choice", "next choice", "space"),
+    _a(_CONF, "field.next_choice", "space", "Next choice", "Flip a switch or take the next choice", "next", "space"),
     _a(_CONF, "field.suggestion", "f", "Take the suggestion", "Set the value that the message proposes", "fix", "f"),
     _a(_CONF, "field.restore", "backspace,delete", "Restore the field", "Back to the preset's value", "restore", "bksp"),
     _a(_CONF, "field.restore_all", "R", "Restore all fields", "Back to the preset; undo brings the changes back"),
@@ -118,7 +118,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_CONF, "field.unfold", "right", "Unfold the group", "Show the fields of the group"),
     _a(_STAGES, "stage.mend", "f", "Mend", "Set what would let the experiment run", "fix", "f"),
     _a(_STAGES, "stage.layer_earlier", "left", "Layer to the stage before", "Move the layer or block one stage to the front"),
-    _a(_STAGES, "stage.layer_later", "right", "Layer to the next stage", "Move the layer or block one stage to the back", "move layer", "←→"),
+    _a(_STAGES, "stage.layer_later", "right", "Layer to the next stage", "Move the layer or block one stage to the back", "move", "←→"),
     _a(_STAGES, "stage.count", "S", "Number of stages", "Cut the model into as many stages as you say", "stages", "n N S"),
     _a(_STAGES, "stage.more", "n", "One stage more", "Cut the longest stage in two"),
     _a(_STAGES, "stage.fewer", "N", "One stage fewer", "Join the two with the least work"),
@@ -196,6 +196,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
 
 _BY_ID = {spec.id: spec for spec in ACTIONS}
 FOOTER_KEYS = 6
+HELP = "app.help_here"
 LIVE = ("run.pause", "run.stop")
 """Offered only while a run is live, and then before all else."""
 MENDING = ("field.suggestion", "stage.mend")
@@ -232,7 +233,7 @@ def bindings_for(*scopes: Scope) -> list[Binding]:
 
 
 def footer_actions(*scopes: Scope, without: Collection[str] = ()) -> list[ActionSpec]:
-    """Return the few actions that the footer shows, the area's own first."""
+    """Return the few actions that the footer shows, the area's own first, help last."""
     own = [
         spec for spec in actions_in(*scopes) if spec.footer and spec.id not in without
     ]
@@ -245,8 +246,9 @@ def footer_actions(*scopes: Scope, without: Collection[str] = ()) -> list[Action
         and not taken.intersection(spec.keys.split(","))
     ]
     live = [spec for name in LIVE for spec in everywhere if spec.id == name]
-    rest = [spec for spec in everywhere if spec.id not in LIVE]
-    return (live + own[: FOOTER_KEYS - 2] + rest)[:FOOTER_KEYS]
+    rest = [spec for spec in everywhere if spec.id not in (*LIVE, HELP)]
+    shown = live + own[: FOOTER_KEYS - 2] + rest
+    return [*shown[: FOOTER_KEYS - 1], action_of(HELP)]
 
 
 def keys_shown(spec: ActionSpec, keymap: Mapping[str, str]) -> str:

@@ -85,14 +85,23 @@ class MainScreen(SteadySize, Screen[None]):
         self.sidebar.set_class(name != "start", "-aside")
         # Runs are columns there, and the list that marks them is one key away.
         self.sidebar.set_class(name == "compare", "-away")
-        self.set_focus(self.area.focus_target() or self.sidebar.presets)
+        self._focus_area()
         self._show_frame()
         self.area.refresh_area()
 
     def on_resize(self, event: Resize) -> None:
         """Texts were cut for the width before."""
         if self.area.is_mounted:
-            self.call_after_refresh(self.show_experiment)
+            self.call_after_refresh(self._show_resized)
+
+    def _show_resized(self) -> None:
+        if self.focused is None:
+            # What had it was hidden, and keys would reach nothing.
+            self._focus_area()
+        self.show_experiment()
+
+    def _focus_area(self) -> None:
+        self.set_focus(self.area.focus_target() or self.sidebar.presets)
 
     def _show_frame(self) -> None:
         self._tabs.show_areas(AREAS, self.area.name)

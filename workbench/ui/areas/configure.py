@@ -282,10 +282,14 @@ def _help(draft: Draft, path: str, width: int) -> Content:
         return line(("enter folds and unfolds the group", MUTED))
     field: Field = draft_fields()[path]
     affects = [item.value for item in field.affects if item is not Affects.NOTHING]
-    valid = describe_valid(field)
-    rows = [line((path, MARK))]
-    if len(path) + len(valid) + 3 <= width:
-        rows = [line((path, MARK), (f"   {valid}", MUTED))]
+    changed = path in draft.changed()
+    facts = [f"preset: {draft.preset_text(path) or '-'}"] if changed else []
+    head, valid = "   ".join([path, *facts]), describe_valid(field)
+    fits = len(head) + len(valid) + 3 <= width
+    below = [] if fits else wrapped(valid, width)
+    rows = [line((path, MARK), (head[len(path) :], MUTED))]
+    if fits:
+        rows = [line(rows[0], (f"   {valid}", MUTED))]
     text = field.help
     if affects:
         text += f" Affects {', '.join(affects)}."
@@ -294,4 +298,4 @@ def _help(draft: Draft, path: str, width: int) -> Content:
     rows += [line(row) for row in wrapped(text, width)]
     if field.deprecated:
         rows += [line((row, WARN)) for row in wrapped(field.deprecated, width)]
-    return lines(*rows)
+    return lines(*rows, *(line((row, MUTED)) for row in below))

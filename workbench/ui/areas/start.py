@@ -47,6 +47,11 @@ class StartArea(Area):
             "#start-plan-scroll"
         ).border_title = "What this would do (modelled)"
 
+    @property
+    def useless(self) -> tuple[str, ...]:
+        """Only a run can be marked."""
+        return () if self.runs.known.viewed else ("list.mark",)
+
     def refresh_area(self) -> None:
         """Describe the current preset."""
         draft = self.draft

@@ -42,8 +42,8 @@ class Confirm(SteadySize, ModalScreen[bool]):
         answers = self.query_one("#answers", RowList)
         answers.set_rows(
             [
-                Row(line(("n ", MARK), self._no), "no"),
-                Row(line(("y ", MARK), self._yes), "yes"),
+                Row(line("  ", ("n ", MARK), self._no), "no"),
+                Row(line("  ", ("y ", MARK), self._yes), "yes"),
             ]
         )
         answers.focus()
@@ -82,7 +82,7 @@ class Ask(SteadySize, ModalScreen[str]):
         answers.styles.height = len(self._answers)
         answers.set_rows(
             [
-                Row(line((f"{letter} ", MARK), words), letter)
+                Row(line("  ", (f"{letter} ", MARK), words), letter)
                 for letter, words in self._answers
             ]
         )

@@ -96,7 +96,7 @@ class SchedulesScreen(SteadySize, ModalScreen[str | None]):
 
 def _heading() -> Content:
     text = (
-        f"{'schedule':<18}{'per batch':>10}{'':>7}{'bubble':>7}{'stash':>6}"
+        f"  {'schedule':<18}{'per batch':>10}{'':>7}{'bubble':>7}{'stash':>6}"
         f"{'fullest IPU':>12}  on the IPU"
     )
     return line((text, MUTED))
@@ -105,11 +105,12 @@ def _heading() -> Content:
 def _line(row: ScheduleRow, now: str, base: float) -> Content:
     name = fit(row.kind.value + (" (now)" if row.kind.value == now else ""), 18)
     if row.timeline is None:
-        return line(name, (fit(f"  {row.reason}", 54), WARN))
+        return line("  ", name, (fit(f"  {row.reason}", 54), WARN))
     difference = change(row.us_per_batch, base) if row.kind.value != now else ""
     memory = byte_size(row.memory_bytes) if row.memory_bytes is not None else "-"
     bubble = share(row.timeline.schedule.bubble_fraction)
     return line(
+        "  ",
         name,
         f"{microseconds(row.us_per_batch):>10}",
         (f"{difference:>7}", GOOD if row.us_per_batch < base else WARN),

@@ -64,7 +64,7 @@ class TabBar(EdgedBar):
 
 
 class FooterBar(EdgedBar):
-    """At most six keys, those of the area first; as many as there is room for."""
+    """Keys of the area, as many as there is room for; the last one always has it."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -88,9 +88,10 @@ class FooterBar(EdgedBar):
 
     def _fit(self) -> None:
         palette = line(("ctrl+p", MARK), " palette ")
-        room = self.size.width - palette.cell_length - 1
-        left = line(" ")
-        for entry in self._entries:
+        palette = palette.stylize(_click("app.command_palette"))
+        right = Content.assemble(*self._entries[-1:], palette)
+        left, room = line(" "), self.size.width - right.cell_length
+        for entry in self._entries[:-1]:
             if left.cell_length + entry.cell_length <= room:
                 left += entry
-        self.show(left, palette.stylize(_click("app.command_palette")))
+        self.show(left.rstrip(), right)

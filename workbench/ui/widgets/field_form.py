@@ -35,6 +35,8 @@ _TITLES = {
 }
 _NARROWEST, _WIDEST = 23, 38
 """Cells for names; nearly all are whole in the wider column."""
+_SHORTEST_NOTE = 12
+"""Cells in which a note still says something; the help has the preset's value too."""
 
 
 class FieldForm(RowList):
@@ -49,8 +51,9 @@ class FieldForm(RowList):
 
     @property
     def path(self) -> str:
-        """Path of the field under the cursor; empty on a heading."""
-        return "" if self.cursor_key.startswith(_GROUP) else self.cursor_key
+        """Path of the field under the cursor; empty where there is none."""
+        key = self.cursor_key
+        return "" if key.startswith(_GROUP) or key not in self.keys else key
 
     @property
     def value_column(self) -> int:
@@ -79,7 +82,9 @@ class FieldForm(RowList):
                 rows += list(_field_rows(draft, path, path in changed, width))
         if not rows:
             what = "changed field" if self.only_changed else "field"
-            rows = [Row(line((f"no {what} contains it: esc clears the filter", MUTED)))]
+            text = f'no {what} contains "{self.words}": esc clears the filter'
+            text = text if self.words else "nothing is changed: o shows all fields"
+            rows = [Row(line((row, MUTED))) for row in wrapped(text, width)]
         notice = f"hidden, but to mend: {', '.join(hidden)}"
         rows[:0] = [Row(line((r, BAD))) for r in wrapped(notice, width) if hidden]
         self.set_rows(rows)
@@ -109,7 +114,9 @@ class FieldForm(RowList):
             self.cursor_key = fields[0]
 
     def fold(self, folded: bool) -> None:
-        """Hide or show the fields of the group under the cursor."""
+        """Hide or show the fields of the group under the cursor, if there is one."""
+        if not self.keys:
+            return
         group = self.cursor_key.removeprefix(_GROUP)
         if self.path:
             group = _group_of(self.path)
@@ -166,14 +173,16 @@ def _field_rows(draft: Draft, path: str, changed: bool, width: int) -> Iterator[
     style = _style(problem) or (MARK if changed else "")
     note = _note(draft, field, path, changed)
     names = _name_width(width)
-    room = max(4, width - names - 3 - (len(note) + 2 if note else 0))
-    text = value or "-"
+    # The value comes first: what is left of the line is for the note.
+    text = fit(value or "-", min(len(value or "-"), max(4, width - names - 3)))
+    room = width - names - 5 - len(text)
+    note = fit(note, min(room, len(note))) if room >= _SHORTEST_NOTE else ""
     yield Row(
         line(
             ("• ", MARK) if changed else "  ",
             fit(_short_name(path), names),
             " ",
-            (fit(text, min(room, len(text))), style or ("" if value else MUTED)),
+            (text, style or ("" if value else MUTED)),
             (f"  {note}", MUTED),
         ),
         path,

@@ -62,7 +62,7 @@ class Sidebar(Vertical):
         words = self._words
         if words:
             entries = [item for item in entries if known.lets_through(item, words)]
-        self.runs.show_runs(entries, marked, bool(words))
+        self.runs.show_runs(entries, marked, words)
         self._show_run_facts()
 
     @on(RowList.Highlighted, "#runs")

@@ -6,12 +6,22 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from workbench.core.experiment.preset_store import Preset
-from workbench.ui.content.pieces import BAD, HEADING, MARK, MUTED, fit, fit_apart, line
+from workbench.ui.content.pieces import (
+    BAD,
+    HEADING,
+    MARK,
+    MUTED,
+    fit,
+    fit_apart,
+    line,
+    wrapped,
+)
 from workbench.ui.content.run_words import SYMBOLS
 from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.widgets.row_list import Row, RowList
 
 _ROOM_FOR_TIME = 26
+_NO_RUNS = "no runs yet: F5 starts one"
 _MOST_ROWS = 2_000
 """Runs that a list draws; more would keep every key waiting."""
 
@@ -39,7 +49,8 @@ class PresetList(RowList):
                 for preset in members
             ]
         if not rows:
-            rows.append(Row(line(f'no preset contains "{words}"')))
+            text = f'no preset contains "{words}"'
+            rows += [Row(line((row, MUTED))) for row in wrapped(text, room + 2)]
         hidden = [item.name for item in presets if item.problems and item not in chosen]
         if hidden:
             rows.append(Row(line(("✗ hidden, cannot be read", BAD))))
@@ -55,7 +66,7 @@ class RunList(RowList):
     """Entries with status sign, preset and result."""
 
     def show_runs(
-        self, found: Sequence[RunEntry], marked: Collection[str], filtered: bool
+        self, found: Sequence[RunEntry], marked: Collection[str], words: str
     ) -> None:
         """Show what a filter has let through, the marked ones with a sign."""
         width = max(20, self.scrollable_content_region.width)
@@ -65,8 +76,8 @@ class RunList(RowList):
             text = f"{len(found) - len(shown):,} older: / filters"
             rows.append(Row(line((text, MUTED))))
         if not rows:
-            text = "no run contains it" if filtered else "no runs yet: F5 starts one"
-            rows = [Row(line((text, MUTED)))]
+            text = f'no run contains "{words}"' if words else _NO_RUNS
+            rows = [Row(line((row, MUTED))) for row in wrapped(text, width)]
         self.set_rows(rows)
 
     def _row(self, entry: RunEntry, marked: bool, width: int) -> Row:
