@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import tensorflow as tf
+
+from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
+from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
+
 _SET_BY_KERAS = (
     "computational_stages",
     "repeat_count",
@@ -72,11 +77,13 @@ def check_infeed_kwargs(kwargs: Mapping[str, Any]) -> None:
     """Raise for arguments of the infeed queue that Keras decides itself."""
     names = ("dataset", "infeed_spec", "element_spec", "_internal_id")
     _refuse(kwargs, names, "automatically set by Keras")
+    IPUInfeedQueue(tf.data.Dataset.from_tensors(0), **kwargs)  # It checks the others.
 
 
 def check_outfeed_kwargs(kwargs: Mapping[str, Any]) -> None:
     """Raise for arguments of the outfeed queue that Keras cannot work with."""
     _refuse(kwargs, ("outfeed_mode", "device_ordinal"), "not compatible with Keras")
+    IPUOutfeedQueue(**kwargs)
 
 
 def _refuse(kwargs: Mapping[str, Any], names: Iterable[str], why: str) -> None:

@@ -135,6 +135,19 @@ def test_outfeed_arguments_that_do_not_fit_are_refused(
         model.set_outfeed_queue_options(**{name: 1})
 
 
+def test_feed_arguments_are_those_of_the_queues(model: keras.Model) -> None:
+    model.set_infeed_queue_options(prefetch_depth=2, optimise_latency=True)
+    model.set_outfeed_queue_options(buffer_depth=2, optimise_latency=True)
+    with pytest.raises(ValueError, match="prefetch_depth is -1"):
+        model.set_infeed_queue_options(prefetch_depth=-1)
+    with pytest.raises(TypeError, match="prefetch_dept"):
+        model.set_infeed_queue_options(prefetch_dept=2)
+    with pytest.raises(ValueError, match="buffer_depth is 0"):
+        model.set_outfeed_queue_options(buffer_depth=0)
+    with pytest.raises(TypeError, match="depth"):
+        model.set_outfeed_queue_options(depth=2)
+
+
 def test_running_eagerly_is_refused(model: keras.Model) -> None:
     model.compile("sgd", "mse", run_eagerly=True)
     with pytest.raises(RuntimeError, match="run_eagerly"):
