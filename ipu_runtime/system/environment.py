@@ -1,4 +1,4 @@
-"""What TensorFlow and Keras read from the environment when they are loaded."""
+"""What Python, TensorFlow and Keras read from the environment."""
 
 from __future__ import annotations
 
@@ -13,3 +13,7 @@ def prepare_environment() -> None:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    for name in ("HOME", "KERAS_HOME"):
+        # Python and Keras would take the root and the current directory for it.
+        if os.environ.get(name) == "":
+            del os.environ[name]
