@@ -73,6 +73,10 @@ def test_the_text_says_how_sure_it_is_and_what_settings_are_worth(
             ("--fix", "data.batch_size=64", "--keep-global-batch", "63"),
             "--fix: no settings agree with what is fixed",
         ),
+        (
+            ("--fix", "pipeline.stages=[0,1,1]", "--ipus", "1"),
+            "--ipus: 1 is too few for the 2 stages of pipeline.stages; 2 or more",
+        ),
         (("--keep-global-batch", "1000000"), "--keep-global-batch: no settings"),
         (
             ("--fix", "pipeline.schedule=Sequential", "--fix", "pipeline.schedule"),
@@ -89,6 +93,20 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     assert _optimize("mnist-dense", *arguments) == 2
     assert answer in capsys.readouterr().err
+
+
+def test_what_locked_layers_leave_out_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    locked = ("mnist-ipu-pipelined", "--set", "pipeline.locked=dense")
+    assert _optimize(*locked, "--ipus", "1") == 2
+    text = capsys.readouterr().err
+    assert "--ipus: 1 is too few for the 2 stages of pipeline.locked" in text
+    fixed = ("--fix", "pipeline.schedule", "--fix", "data.batch_size")
+    assert _optimize(*locked, "--ipus", "2", *fixed) == 0
+    text = capsys.readouterr().out
+    assert "1 locked layer kept in place (pipeline.locked), so there are 2" in text
+    assert "stages 1" not in text
 
 
 def test_a_fixed_number_of_ipus_is_used(capsys: pytest.CaptureFixture[str]) -> None:

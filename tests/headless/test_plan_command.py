@@ -184,6 +184,15 @@ def test_locked_layers_stay(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["stage_of_layer"][at] == 1
 
 
+def test_locked_layers_are_not_moved_into_fewer_stages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ("--stages", "4", "--set", "pipeline.locked=classes")
+    code, output = printed(capsys, "balance", "mnist-dense-8-stages", *arguments)
+    assert code == 2
+    assert "classes is locked in stage 7 (pipeline.locked)" in output.err
+
+
 def test_impossible_number_of_stages_exits_with_2(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

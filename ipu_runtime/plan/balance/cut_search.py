@@ -33,16 +33,17 @@ class CutSearch:
         self._costs = costs
         self._objective = objective
         self._capacity = capacity
-        windows = find_windows(costs.request)
+        request = costs.request
+        windows = find_windows(request.layers, request.stages, request.locked)
         starts = [window.first_start for window in windows]
-        self._lowest = np.array([*starts, costs.request.layers])
+        self._lowest = np.array([*starts, request.layers])
         self._highest = np.array(
-            [window.last_start for window in windows] + [costs.request.layers]
+            [window.last_start for window in windows] + [request.layers]
         )
         self._first_end = np.array([window.first_end for window in windows])
         self._last_end = np.array([window.last_end for window in windows])
-        self._may_cut = np.ones(costs.request.layers + 1, dtype=bool)
-        self._may_cut[list(costs.request.uncut)] = False
+        self._may_cut = np.ones(request.layers + 1, dtype=bool)
+        self._may_cut[list(request.uncut)] = False
 
     def ranks(self, bounds: Ints) -> Floats:
         """Return objective, run time and peak memory per row; inf if not allowed."""

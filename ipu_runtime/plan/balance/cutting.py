@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ipu_runtime.plan.balance.balance_types import BalanceRequest, Objective
+from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.balance.interval_costs import Floats, IntervalCosts, Ints
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 
@@ -24,14 +25,13 @@ class Window:
     last_end: int
 
 
-def find_windows(request: BalanceRequest) -> list[Window]:
-    """Return the window of every stage."""
-    count, stages = request.layers, request.stages
+def find_windows(count: int, stages: int, locked: Mapping[int, int]) -> list[Window]:
+    """Return the window of every stage; `locked` has the stage of some layers."""
     windows = []
     for stage in range(stages):
-        own = [layer for layer, at in request.locked.items() if at == stage]
-        before = [layer for layer, at in request.locked.items() if at < stage]
-        after = [layer for layer, at in request.locked.items() if at > stage]
+        own = [layer for layer, at in locked.items() if at == stage]
+        before = [layer for layer, at in locked.items() if at < stage]
+        after = [layer for layer, at in locked.items() if at > stage]
         windows.append(
             Window(
                 first_start=max([stage, *(layer + 1 for layer in before)]),
@@ -62,7 +62,7 @@ def cut(
     best = np.full(count + 1, np.inf)
     best[0] = -np.inf if objective is not Objective.CROSSING else 0.0
     chosen = np.zeros((stages, count + 1), dtype=np.int64)
-    for stage, window in enumerate(find_windows(request)):
+    for stage, window in enumerate(find_windows(count, stages, request.locked)):
         rows = slice(window.first_start, window.last_start + 1)
         columns = slice(window.first_end, window.last_end + 1)
         if rows.start >= rows.stop or columns.start >= columns.stop:

@@ -106,6 +106,34 @@ def test_nothing_is_better_in_a_small_space(
         assert outcome.gap == 0
 
 
+@pytest.mark.parametrize("most_cuts", [3000, 0])
+@pytest.mark.parametrize("goal", [Goal.THROUGHPUT, Goal.MEMORY])
+def test_locked_layers_stay_and_nothing_else_is_better(
+    goal: Goal, most_cuts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cut_bounds, "_MOST_CUTS", most_cuts)
+    free = _spec("mnist-ipu-pipelined")
+    # The best cuts of two stages have the second of them in the first stage.
+    spec = _spec("mnist-ipu-pipelined", "pipeline.locked=conv2d,max_pooling2d_1")
+    fixed = _UNSEARCHED | _RARELY_MOVED | {"data.batch_size", "pipeline.schedule"}
+    aim = Aim(goal, 60_000)
+    least = min(
+        aim.cost(plan)
+        for choice in _all_choices(SearchSpace(free, 4, 0, fixed))
+        for plan in _fitting_plans(SearchSpace(spec, 4, 0, fixed), choice)
+        if (stages := plan.request.pipeline and plan.request.pipeline.stage_of_layer)
+        and (stages[0], stages[3]) == (0, 1)
+    )
+    outcome = optimize(SearchSpace(spec, 4, 0, fixed), aim)
+    for found in outcome.best:
+        stages = found.spec.pipeline.stages
+        assert (stages[0], stages[3]) == (0, 1)
+    best = outcome.best[0].cost
+    assert least <= best * (1 + 1e-9)
+    assert best <= (1 + outcome.gap) * least * (1 + 1e-9)
+    assert most_cuts == 0 or outcome.gap == 0
+
+
 def test_the_fastest_cut_is_not_taken_for_the_one_that_compiles_first() -> None:
     # Layers that are alike compile once, unless a cut parts them.
     space = SearchSpace(_spec("mnist-dense-8-stages"), 4)

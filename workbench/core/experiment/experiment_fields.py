@@ -393,6 +393,6 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "pipeline.locked",
         Kind.TEXT_LIST,
         [],
-        "Layers that balancing must leave in their stage.",
+        "Layers that balancing and the search for the best plan leave in their stage.",
     ),
 )

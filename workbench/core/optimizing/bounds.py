@@ -13,7 +13,7 @@ from ipu_runtime.plan.costs.links import physical_order, transfer_us
 from ipu_runtime.plan.hardware import load_table
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import compile_share
-from ipu_runtime.plan.schedule.schedule import ScheduleKind
+from workbench.core.optimizing.allowed_cuts import AllowedCuts
 from workbench.core.optimizing.around_layers import AroundLayers
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.layer_sums import layer_sums
@@ -53,6 +53,7 @@ class LayerCosts:
     row_copy_us: Floats
     """The same between other neighbours."""
     selection_order: str
+    allowed: AllowedCuts
     memory: LeastMemory
     room: float
     """Bytes of an IPU, were all its tiles as full as the fullest."""
@@ -64,12 +65,18 @@ class LayerCosts:
 
     @classmethod
     def of(
-        cls, plan: Plan, *, filled: bool, any_device: bool = False
+        cls,
+        plan: Plan,
+        allowed: AllowedCuts,
+        *,
+        filled: bool,
+        any_device: bool = False,
     ) -> LayerCosts | None:
         """Read them from the plan of a model on one IPU; None if it has none.
 
         Args:
             plan: It recomputes, if its training may.
+            allowed: Which cuts there may be.
             filled: Whether the last update of an epoch is filled up.
             any_device: Count only what every device has that has no more tiles and no
                 more of their memory for products. Those with I/O tiles hide the host.
@@ -98,6 +105,7 @@ class LayerCosts:
             pair_copy_us=_copies_us(memory, 1, constants),
             row_copy_us=_copies_us(memory, 2, constants),
             selection_order=str(request.config.get("selection_order", "AUTO")),
+            allowed=allowed,
             memory=memory,
             # A plan counts whole bytes of a tile.
             room=float(item.capacity_bytes + item.tiles),
@@ -138,7 +146,7 @@ class LayerCosts:
             return None
         slowest_us = cut.most
         least = self.least_us(choice)
-        if not _overlaps(choice):
+        if not choice.overlaps:
             return least
         rhythm = self._rhythm(choice)
         run_us = max(
@@ -157,9 +165,8 @@ class LayerCosts:
         key = "filled", again_or_not, *choice.memory_key
         if key not in self.cuts:
             used = self.bytes_of(choice, again_or_not=again_or_not)
-            self.cuts[key] = find_least_cut(
-                len(self.forward) - 1, choice.stages, used, used, self.room
-            )
+            layers, starts = self.allowed.layers, self.allowed.starts(choice.stages)
+            self.cuts[key] = find_least_cut(layers, used, used, self.room, starts)
         cut = self.cuts[key]
         return cut and cut._replace(most=cut.most / self.room)
 
@@ -172,25 +179,21 @@ class LayerCosts:
         """
         room = self.room * share
         waits = self.streamed_us(choice), self.late_us(choice)
-        limits = limits_tried(len(self.forward) - 1, choice.stages, with_copies)
+        limits = limits_tried(self.allowed.layers, choice.stages, with_copies)
         key = limits, room, *waits, *choice.memory_key
         if key not in self.cuts:
             self.cuts[key] = self._find_cut(choice, room, limits)
         return self.cuts[key]
 
     def _find_cut(self, choice: Choice, room: float, limits: int) -> LeastCut | None:
-        layers, stages = len(self.forward) - 1, choice.stages
-        solved = partial(
-            find_least_cut,
-            layers,
-            stages,
-            self._times(choice),
-            self.bytes_of(choice),
-            room,
-        )
-        if not _overlaps(choice):
-            return solved()
-        return find_cut_with_copies(self.copies_us(choice), limits, solved)
+        times, used = self._times(choice), self.bytes_of(choice)
+        solved = partial(find_least_cut, self.allowed.layers, times, used, room)
+        starts = self.allowed.starts(choice.stages)
+        if not choice.overlaps:
+            return solved(starts)
+        copies = zip(self.copies_us(choice), starts, strict=True)
+        allowed = [np.where(may_start, own, np.inf) for own, may_start in copies]
+        return find_cut_with_copies(allowed, limits, solved)
 
     def _run_us(self, choice: Choice) -> float:
         count, stages = choice.accumulation, choice.stages
@@ -202,7 +205,7 @@ class LayerCosts:
             each = max(both, self.streamed_us(choice)) + self.around.loop_us
             # The loop of the last one is in the update.
             return count * each - self.around.loop_us
-        if not _overlaps(choice):
+        if not choice.overlaps:
             least_copy_us = float(self.pair_copy_us[1:-1].min())
             return count * (both + (stages - 1) * least_copy_us)
         copy_us = self._copy_us(choice)
@@ -297,7 +300,3 @@ def _copies_us(
             for there, back in zip(memory.crossing, memory.returning, strict=True)
         ]
     )
-
-
-def _overlaps(choice: Choice) -> bool:
-    return choice.stages > 1 and choice.schedule != ScheduleKind.SEQUENTIAL.value

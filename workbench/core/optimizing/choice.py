@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ipu_runtime.plan.placements import PLACEMENTS
+from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.experiment.experiment_rules import ELSEWHERE
 from workbench.core.experiment.experiment_spec import Data, ExperimentSpec, Pipeline
 from workbench.core.experiment.topology import topology
@@ -60,6 +61,11 @@ class Choice:
     def streams(self) -> bool:
         """Whether every micro-batch waits for what is elsewhere."""
         return any(name not in ONCE_PER_UPDATE for name in self.elsewhere)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether stages work at the same time."""
+        return self.stages > 1 and self.schedule != ScheduleKind.SEQUENTIAL.value
 
     @property
     def memory_key(self) -> tuple[object, ...]:

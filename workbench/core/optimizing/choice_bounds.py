@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.bounds import LayerCosts
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.device_costs import DeviceCosts
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.least_cut import limits_tried
+from workbench.core.optimizing.search_space import SearchSpace
 
 _LAYER_PLANNED = 300.0
 """Work for every layer of a plan that bounds come from."""
@@ -22,12 +22,12 @@ class ChoiceBounds:
     """Bounds, from those that are had at once to those that take a while."""
 
     def __init__(
-        self, spec: ExperimentSpec, aim: Aim, spend: Callable[[float], None]
+        self, space: SearchSpace, aim: Aim, spend: Callable[[float], None]
     ) -> None:
         self._aim = aim
         self._spend = spend
-        self._layers = len(spec.model.layers)
-        self._devices = DeviceCosts(spec)
+        self._layers = len(space.spec.model.layers)
+        self._devices = DeviceCosts(space.spec, space.allowed_cuts)
 
     def costs_of(
         self, choice: Choice, *, any_device: bool = False

@@ -26,17 +26,22 @@ _MOST_CUTS = 3000
 
 
 def ordered_cuts(
-    costs: LayerCosts, choice: Choice, aim: Aim, uncut: frozenset[int]
+    costs: LayerCosts, choice: Choice, aim: Aim
 ) -> Iterator[tuple[float, tuple[int, ...]]] | None:
     """Yield the least cost of every cut that may fit, and the stage of every layer.
 
-    None if there are too many; cuts before some layers are left out.
+    None if there are too many.
     """
-    layers, stages = len(costs.forward) - 1, choice.stages
-    if comb(layers - 1, stages - 1) > _MOST_CUTS:
+    layers, stages = costs.allowed.layers, choice.stages
+    starts = np.array(costs.allowed.starts(stages))
+    places = np.flatnonzero(starts.any(axis=0))
+    if comb(len(places), stages - 1) > _MOST_CUTS:
         return None
-    places = [at for at in range(1, layers) if at not in uncut]
-    inner = list(combinations(places, stages - 1))
+    inner = [
+        chosen
+        for chosen in combinations(places.tolist(), stages - 1)
+        if starts[range(stages - 1), chosen].all()
+    ]
     bounds = np.zeros((len(inner), stages + 1), dtype=np.int64)
     bounds[:, 1:-1] = np.array(inner, dtype=np.int64).reshape(len(inner), stages - 1)
     bounds[:, -1] = layers
@@ -45,7 +50,7 @@ def ordered_cuts(
     least = filled
     if aim.goal is not Goal.MEMORY:
         update_us = _update_us(costs, choice, bounds)
-        if aim.goal is Goal.LATENCY and not costs.training and _takes_turns(choice):
+        if aim.goal is Goal.LATENCY and not costs.training and choice.overlaps:
             update_us = update_us + (stages - 1) * _run_us(costs, choice, bounds)
         least = aim.least(update_us, choice, _compile_s(costs, choice, bounds))
     return (
@@ -91,7 +96,7 @@ def _run_us(costs: LayerCosts, choice: Choice, bounds: Ints) -> Floats:
     )
     if not costs.training:
         # Executions have as many micro-batches as they like.
-        if not _takes_turns(choice):
+        if not choice.overlaps:
             return forward.sum(axis=1) + copies.sum(axis=0)
         return forward.max(axis=1) + copies.max(axis=0)
     schedule = ScheduleKind(choice.schedule)
@@ -99,15 +104,10 @@ def _run_us(costs: LayerCosts, choice: Choice, bounds: Ints) -> Floats:
     again = _of_stages(costs.again, bounds)
     again[:, -1] = 0.0
     copy_us = copies.max(axis=0)
-    if not _takes_turns(choice):
+    if not choice.overlaps:
         copy_us = copies.sum(axis=0) / (2 * choice.stages)
     beat = find_beat(schedule, choice.stages, choice.accumulation, mode)
     return beat.times(forward, backward, again, copy_us)
-
-
-def _takes_turns(choice: Choice) -> bool:
-    """Tell whether stages work at the same time."""
-    return choice.schedule != ScheduleKind.SEQUENTIAL.value
 
 
 def _compile_s(costs: LayerCosts, choice: Choice, bounds: Ints) -> Floats:

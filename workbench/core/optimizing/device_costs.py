@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from ipu_runtime.plan.planner import make_plan
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.optimizing.allowed_cuts import AllowedCuts
 from workbench.core.optimizing.bounds import LayerCosts
 from workbench.core.optimizing.choice import Choice, DeviceChoice, with_choice
 from workbench.core.planning.experiment_plan import plan_request
@@ -14,8 +15,9 @@ from workbench.core.planning.experiment_plan import plan_request
 class DeviceCosts:
     """Plans every device once, on one IPU."""
 
-    def __init__(self, spec: ExperimentSpec) -> None:
+    def __init__(self, spec: ExperimentSpec, allowed: AllowedCuts) -> None:
         self._spec = spec
+        self._allowed = allowed
         self._known: dict[tuple[DeviceChoice, bool, bool], LayerCosts | None] = {}
         """By device, whether gradients are added up, and whether for any device."""
 
@@ -41,5 +43,7 @@ class DeviceCosts:
                 request = replace(request, gradient_accumulation=2)
             plan = make_plan(request, with_remedies=False)
             filled = spec.data.preparation != "trim" or spec.data.dataset == "synthetic"
-            self._known[key] = LayerCosts.of(plan, filled=filled, any_device=any_device)
+            self._known[key] = LayerCosts.of(
+                plan, self._allowed, filled=filled, any_device=any_device
+            )
         return self._known[key]

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ipu_runtime.plan.balance.cutting import Bools
 from workbench.core.optimizing.least_memory import Floats
 
 Table = Callable[[int, slice, slice], Floats]
 """Of a stage, for its first layers and the ends of its runs."""
-_Bools = npt.NDArray[np.bool_]
 _CELLS, _MOST_LIMITS = 16e6, 8
 """Of tables that a cut may take, and how many limits of copies are tried with them."""
 
@@ -27,22 +26,21 @@ class LeastCut(NamedTuple):
 
 def find_least_cut(
     layers: int,
-    stages: int,
     measure: Table,
     memory: Table,
     room: float,
-    may_start: Sequence[_Bools] = (),
+    starts: Sequence[Bools],
 ) -> LeastCut | None:
     """Return it for stages that have a layer each; None if none fit.
 
     Args:
         layers: How many there are.
-        stages: How many runs they are cut into.
         measure: What the stage with most of it shall have least of.
         memory: Bytes of a stage.
         room: Bytes that a stage may have.
-        may_start: Layers that each stage but the first may begin with; all if empty.
+        starts: Layers that each stage but the first may begin with.
     """
+    stages = len(starts) + 1
     best = np.full(layers + 1, np.inf)
     best[0] = 0.0
     chosen = np.zeros((stages, layers + 1), dtype=np.int64)
@@ -50,8 +48,8 @@ def find_least_cut(
         after = stages - 1 - stage
         rows = slice(stage, layers - after if stage else 1)
         columns = slice(stage + 1 if after else layers, layers - after + 1)
-        if stage and may_start:
-            best[~may_start[stage - 1]] = np.inf
+        if stage:
+            best[~starts[stage - 1]] = np.inf
         table = np.maximum(measure(stage, rows, columns), best[rows, None])
         first = np.arange(rows.start, rows.stop)[:, None]
         empty = first >= np.arange(columns.start, columns.stop)
@@ -73,7 +71,7 @@ def find_least_cut(
 def find_cut_with_copies(
     copies: Sequence[Floats],
     tries: int,
-    solved: Callable[[Sequence[_Bools]], LeastCut | None],
+    solved: Callable[[Sequence[Bools]], LeastCut | None],
 ) -> LeastCut | None:
     """Return the least of the slowest stage and the longest copy together.
 
@@ -82,14 +80,16 @@ def find_cut_with_copies(
     the lower one. Limits are halved where that is least.
 
     Args:
-        copies: Times of the copies into every stage but the first, by its first layer.
+        copies: Times of the copies into every stage but the first, by its first layer;
+            infinite for layers that it may not begin with.
         tries: How many limits are solved for.
         solved: Gives the best cut of stages that may begin with some layers.
     """
-    limits = np.unique([own[1:-1] for own in copies])
-    free = solved([own <= np.inf for own in copies])
+    free = solved([own < np.inf for own in copies])
     if free is None:
         return None
+    times = np.unique([own[1:-1] for own in copies])
+    limits = times[np.isfinite(times)]
     best = _with_copy(free, copies)
     spans = [(free.most + limits[0], 0, len(limits) - 1, free.most)]
     for _ in range(tries - 1):

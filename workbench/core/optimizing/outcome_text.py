@@ -8,9 +8,11 @@ from typing import Any
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.step_parts import step_parts
-from ipu_runtime.reports.quantities import count, share
+from ipu_runtime.reports.quantities import count, plural, share
+from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.outcome import Outcome, less_exact
 from workbench.core.optimizing.trying import Found
+from workbench.core.planning.balancing import locked_stages
 from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.planning.staged_spec import changed_fields
 from workbench.core.planning.text_table import table_lines
@@ -32,7 +34,8 @@ _MOST_SHOWN = 60
 def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     """Return the best plans, why they are the best, and how sure that is."""
     goal = outcome.aim.goal.value
-    lines = [title, f"Best {goal} (modelled), {outcome.tried} settings tried", ""]
+    lines = [title, f"Best {goal} (modelled), {outcome.tried} settings tried"]
+    lines += [*_locked_note(outcome.spec), ""]
     if not outcome.best:
         return [
             *lines,
@@ -64,6 +67,16 @@ def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     long = [text.partition("=")[0] for text in changes if len(text) > _MOST_SHOWN]
     rest = [f"  (and {', '.join(long)}, too long to show)"] * bool(long)
     return [*lines, "", "To use 1: --apply 1 writes it; it has", *shown, *rest]
+
+
+def _locked_note(spec: ExperimentSpec) -> list[str]:
+    """Say what locked layers leave out of the search."""
+    locked = locked_stages(spec)
+    if not locked:
+        return []
+    kept = plural(len(locked), "locked layer") + " kept in place (pipeline.locked)"
+    last = max(locked.values())
+    return [f"{kept}, so there are {last + 1} stages at least" if last else kept]
 
 
 def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:

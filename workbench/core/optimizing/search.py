@@ -75,7 +75,7 @@ class Search:
     def __post_init__(self) -> None:
         share = max(1.0, len(self.space.spec.model.layers) / _MUCH)
         self.work = self.work or min(WORK * share, _MOST_WORK)
-        self._bounds = ChoiceBounds(self.space.spec, self.aim, self._spend)
+        self._bounds = ChoiceBounds(self.space, self.aim, self._spend)
 
     def _spend(self, work: float) -> None:
         self.work -= work

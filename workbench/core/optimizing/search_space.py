@@ -14,6 +14,7 @@ from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.data.sample_counts import count as count_samples
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.optimizing.allowed_cuts import AllowedCuts
 from workbench.core.optimizing.choice import (
     IO_TILES,
     MATRIX_OPTIONS,
@@ -24,11 +25,10 @@ from workbench.core.optimizing.choice import (
     DeviceChoice,
     own_elsewhere,
 )
-from workbench.core.planning.shared_layers import shared_spans
 
 SCHEDULES = tuple(kind.value for kind in ScheduleKind if kind.on_ipu)
 _ALL_COUNTS_UP_TO = 8
-"""So many stages are tried one by one; beyond, powers of two."""
+"""So many stages are tried one by one; beyond, powers of two and the own number."""
 _LARGER_BATCHES = (1, 2, 4, 8)
 _OVERLAPS = (1, 2, 4, 8)
 """Micro-batches of an update, in pipeline overlaps, where the batch is free."""
@@ -89,12 +89,7 @@ class SearchSpace:
 
     def cuts(self) -> Iterator[tuple[int, int]]:
         """Yield numbers of stages and of IPUs."""
-        stages = range(1, 1 + self._most_stages())
-        if "pipeline.stages" in self.fixed:
-            stages = range(self._own_stages(), self._own_stages() + 1)
-        for count in stages:
-            if count > _ALL_COUNTS_UP_TO and count & (count - 1):
-                continue
+        for count in self._stage_counts:
             ipus = 1 << (count - 1).bit_length()
             while ipus <= self.ipus:
                 if "ipu.auto_select_ipus" not in self.fixed or ipus == self.ipus:
@@ -187,12 +182,9 @@ class SearchSpace:
         return self.global_batch in (0, global_batch)
 
     @cached_property
-    def uncut(self) -> frozenset[int]:
-        """Layers before which no stage may end, because weights are shared."""
-        spans = shared_spans(self.spec)
-        return frozenset(
-            at for first, last in spans for at in range(first + 1, last + 1)
-        )
+    def allowed_cuts(self) -> AllowedCuts:
+        """Which cuts into stages there may be."""
+        return AllowedCuts.of(self.spec, only_own="pipeline.stages" in self.fixed)
 
     @property
     def _own_tiles(self) -> int:
@@ -268,15 +260,20 @@ class SearchSpace:
         least = unit + 2 if device.io_tiles and stages > 1 else 1
         return tuple(sorted(n for n in counts if n % unit == 0 and n >= least))
 
-    def _most_stages(self) -> int:
-        read = self.spec.model.read
+    @cached_property
+    def _stage_counts(self) -> tuple[int, ...]:
+        own = max(self.spec.pipeline.stages, default=0) + 1
+        if "pipeline.stages" in self.fixed:
+            return (own,)
+        read, most = self.spec.model.read, min(self.allowed_cuts.layers, self.ipus)
         if read is not None and read.one_block:
-            return 1
-        layers = sum(layer.kind != "Input" for layer in self.spec.model.layers)
-        return min(layers, self.ipus)
-
-    def _own_stages(self) -> int:
-        return max(self.spec.pipeline.stages, default=0) + 1
+            most = 1
+        return tuple(
+            count
+            for count in range(1, 1 + most)
+            if count <= _ALL_COUNTS_UP_TO or not count & (count - 1) or count == own
+            if self.allowed_cuts.any(count)
+        )
 
     def _proportions(self) -> tuple[str, ...]:
         own = self._own_proportions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Severity
@@ -54,14 +54,15 @@ def tried_out(
     The second value tells whether other cuts are known to be no better. Of many cuts
     fewer are tried where the first is far above the cost that is wanted.
     """
-    kept = space.spec.pipeline.stages if "pipeline.stages" in space.fixed else ()
-    if choice.stages == 1 or kept:
-        spec = with_choice(space.spec, choice, kept)
+    if choice.stages == 1:
+        spec = with_choice(space.spec, choice)
         return planned(spec, choice, aim, exact=True), True
-    cuts = ordered_cuts(costs, choice, aim, space.uncut) if costs else None
+    if costs is None:
+        return REFUSED, True
+    cuts = ordered_cuts(costs, choice, aim)
     if cuts is not None:
         return _best_of(space, choice, aim, cuts, wanted)
-    hopeful = _hopeful(space, choice, aim, costs) if costs else NO_FIT
+    hopeful = _hopeful(space, choice, aim, costs)
     if isinstance(hopeful, Found) and hopeful.cost > _FAR * wanted:
         return hopeful, False
     return _balanced(space, choice, aim, hopeful)
@@ -116,6 +117,9 @@ def _balanced(
     It knows the time of a run exactly, but adds up the memory of layers.
     """
     chosen = with_choice(space.spec, choice)
+    # Locked layers stay where the experiment has them.
+    placed = replace(chosen.pipeline, stages=space.spec.pipeline.stages)
+    chosen = replace(chosen, pipeline=placed)
     balanced = balanced_experiment(
         chosen, choice.stages, aim.balances.value, tries=_TRIES
     )

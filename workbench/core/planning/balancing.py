@@ -67,27 +67,49 @@ def balanced_experiment(
     count = len(layers)
     read = spec.model.read
     one_block = read is not None and read.one_block
-    if one_block or not 1 < stages <= count:
+    beyond = [at for at, stage in locked_stages(spec).items() if stage >= stages]
+    problem = ""
+    if one_block:
+        problem = f"{spec.model.source} is a subclass of Model, which is one block"
+    elif not 1 < stages <= count:
         problem = f"{count} layers can be cut into 2 to {count} stages, not {stages}"
-        if one_block:
-            problem = f"{spec.model.source} is a subclass of Model, which is one block"
-        empty = BalanceRequest((), (), stages, 1)
-        failed = BalanceResult(empty, None, problem=problem)
-        return BalancedExperiment(failed, spec, plan_experiment(spec), ())
+    elif beyond:
+        where = f"in stage {spec.pipeline.stages[beyond[-1]]} (pipeline.locked)"
+        problem = f"{layers[beyond[-1]].name} is locked {where}, beyond {stages} stages"
+    if problem:
+        return _refused(spec, stages, problem, plan_experiment(spec))
     uniform = tuple(position * stages // count for position in range(count))
     plan = plan_experiment(staged_spec(spec, uniform), with_remedies=with_fixes)
     if not plan.layers:
         errors = [item for item in plan.problems if item.severity is Severity.ERROR]
         problem = "; ".join(str(item) for item in errors) or "it cannot be planned"
-        empty = BalanceRequest((), (), stages, 1)
-        failed = BalanceResult(empty, None, problem=problem)
-        return BalancedExperiment(failed, spec, plan, ())
+        return _refused(spec, stages, problem, plan)
     request = balance_request(spec, plan, stages, Objective(objective))
     result, staged, planned, free = _fitting(spec, request, tries)
     if not result.feasible:
         return BalancedExperiment(result, spec, planned, ())
     changes, proven = changed_fields(spec, staged), free and result.exact
     return BalancedExperiment(result, staged, planned, changes, proven)
+
+
+def _refused(
+    spec: ExperimentSpec, stages: int, problem: str, plan: Plan
+) -> BalancedExperiment:
+    empty = BalanceRequest((), (), stages, 1)
+    failed = BalanceResult(empty, None, problem=problem)
+    return BalancedExperiment(failed, spec, plan, ())
+
+
+def locked_stages(spec: ExperimentSpec) -> dict[int, int]:
+    """Return the stage of locked layers, by their place without inputs."""
+    layers = (layer for layer in spec.model.layers if layer.kind != "Input")
+    return {
+        at: stage
+        for at, (layer, stage) in enumerate(
+            zip(layers, spec.pipeline.stages, strict=False)
+        )
+        if layer.name in spec.pipeline.locked
+    }
 
 
 def _fitting(
@@ -161,8 +183,6 @@ def balance_request(
     pipeline = plan.request.pipeline
     mode = pipeline.recomputation if pipeline else Recomputation.OFF
     kind = ScheduleKind(spec.pipeline.schedule)
-    names = [layer.name for layer in layers]
-    placed = dict(zip(names, spec.pipeline.stages, strict=False))
     now = spec.pipeline.stages
     usable = len(now) == len(layers) and max(now, default=-1) + 1 == stages
     # Fixes may ask for four times as many stages.
@@ -190,11 +210,7 @@ def balance_request(
         objective=objective,
         clock=Clock.STEP,
         offload_activations=spec.pipeline.offload_activations,
-        locked={
-            names.index(name): placed[name]
-            for name in spec.pipeline.locked
-            if placed.get(name, stages) < stages
-        },
+        locked=locked_stages(spec),
         current=now if usable else (),
         together=shared_spans(spec),
     )

@@ -155,7 +155,14 @@ def _space(
     wrong = [item for item in problems if _stays(item, fixed)]
     if wrong:
         raise UsageError(wrong, str(args.experiment))
-    return SearchSpace(spec, ipus, args.keep_global_batch, fixed)
+    space = SearchSpace(spec, ipus, args.keep_global_batch, fixed)
+    stages = space.allowed_cuts.least_stages
+    if stages > ipus:
+        which = "stages" if "pipeline.stages" in fixed else "locked"
+        text = f"{ipus} is too few for the {stages} stages of pipeline.{which}"
+        needed = 1 << (stages - 1).bit_length()
+        raise UsageError([Problem("--ipus", text, f"{needed} or more")])
+    return space
 
 
 def _stays(problem: Problem, fixed: frozenset[str]) -> bool:
