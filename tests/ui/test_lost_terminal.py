@@ -42,7 +42,7 @@ def _app_with_live_run() -> Any:
     child.send("/")
     child.expect("esc clears")
     child.send("aaa-long")
-    child.expect("no run contains it")
+    child.expect("no run contains")
     child.send("\r\x12")
     child.expect("epoch 1")
     return child

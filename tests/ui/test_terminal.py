@@ -54,7 +54,7 @@ def test_start_run_quit_leaves_a_clean_terminal_without_native_output(
     child.send("/")
     child.expect("esc clears")
     child.send(small_preset)
-    child.expect("no run contains it")
+    child.expect("no run contains")
     child.send("\r\x12")
     child.expect("loading TensorFlow")
     child.expect("finished")
