@@ -69,10 +69,10 @@ def _new(cls: type, inner_optimizer: Any = None, *args: Any, **kwargs: Any) -> A
     if cls is not LossScaleOptimizer:
         return object.__new__(cls)
     if fixed is None:
-        # `compile` wraps every optimizer of a mixed_float16 model that has no scale.
-        scaled = getattr(inner_optimizer, "loss_scale_factor", None) is not None
-        return inner_optimizer if scaled else object.__new__(cls)
-    inner_optimizer.loss_scale_factor = fixed
+        # `compile` wraps the optimizer of every mixed_float16 model once more.
+        is_scaled = getattr(inner_optimizer, "fixed_scale", None) is not None
+        return inner_optimizer if is_scaled else object.__new__(cls)
+    inner_optimizer.loss_scale_factor = inner_optimizer.fixed_scale = fixed
     return inner_optimizer
 
 
