@@ -62,7 +62,7 @@ class Game:
 
     def step(self, real):
         """Let both networks learn from a batch of real points."""
-        latent = noise(len(real), self.optimizers[0].iterations)
+        latent = noise(real.shape[0], self.optimizers[0].iterations)
         sides = [network.trainable_variables for network in self.networks]
         with tf.GradientTape(persistent=True) as tape:
             losses = self.losses(real, latent)

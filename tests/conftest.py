@@ -21,6 +21,15 @@ ipu_runtime.install()
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make test` be quicker than `make thorough`."""
+    parser.addoption(
+        "--plain-graphs",
+        action="store_true",
+        help="leave out TensorFlow's optimizer of graphs (tests/runtime)",
+    )
+
+
 def _spare_what_lives() -> None:
     """Take all objects of this moment out of later collections of garbage.
 

@@ -100,7 +100,7 @@ def training_session(
         save_checkpoint_secs=0,
         save_summaries_steps=config.save_summary_steps,
         log_step_count_steps=every,
-        config=config.session_config or v1.ConfigProto(),
+        config=config.session_config,
     )
 
 
@@ -114,7 +114,7 @@ def restored_session(
     path = path if program.instance.index == 0 else None
     creator = v1.train.ChiefSessionCreator(
         v1.train.Scaffold(saver=model_saver(path)),
-        config=config.session_config or v1.ConfigProto(),
+        config=config.session_config,
         checkpoint_filename_with_path=path,
     )
     every_hook = [_BroadcastHook(program), *hooks, *program.hooks]

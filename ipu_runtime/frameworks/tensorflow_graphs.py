@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.autograph.core import config as conversion
 from tensorflow.python.eager import context
 from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import ops
@@ -27,6 +28,12 @@ def set_attribute(operation: Any, name: str, value: bool | int | str) -> None:
     else:
         attribute = _AttrValue(s=value.encode())
     operation._set_attr(name, attribute)
+
+
+def keep_as_written(package: str) -> None:
+    """Let no `tf.function` that calls a package convert the code of it."""
+    rule = conversion.DoNotConvert(package)
+    conversion.CONVERSION_RULES = (rule, *conversion.CONVERSION_RULES)
 
 
 def wait_for(operation: Any, earlier: Sequence[Any]) -> None:

@@ -163,10 +163,13 @@ def _complete_numpy(module: ModuleType) -> None:
 def _complete_tensorflow(module: ModuleType) -> None:
     _attach(module, "estimator", "ipu_runtime.estimators.tf_estimator")
     if module.__name__ == "tensorflow":
-        # It needs TensorFlow, which has just been loaded.
+        # Both need TensorFlow, which has just been loaded.
         from ipu_runtime.frameworks.device_scopes import enter_ipus_with
+        from ipu_runtime.frameworks.tensorflow_graphs import keep_as_written
 
         enter_ipus_with(_ipu_scope)
+        # As all of TensorFlow: converting the emulator takes longer than tracing it.
+        keep_as_written("ipu_runtime")
         if joins_at_start():
             join()
 

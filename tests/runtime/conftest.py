@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import tensorflow as tf
 
 from ipu_runtime.system import emulated_device
 
@@ -11,3 +12,16 @@ from ipu_runtime.system import emulated_device
 def unseeded_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let draws follow from the test's own seeds, whatever tests before it have set."""
     monkeypatch.setattr(emulated_device, "_draws", emulated_device.DeviceDraws())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def graph_optimizer(request: pytest.FixtureRequest) -> None:
+    """Run graphs as they are traced, if asked to: optimizing them takes a third.
+
+    Rounding may depend on it, so tests that look at every bit always have it. So have
+    all processes that tests start, as users do.
+    """
+    plain = request.config.getoption("plain_graphs")
+    if request.path.parent.name in ("numerics", "popdist"):
+        plain = False
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": plain})

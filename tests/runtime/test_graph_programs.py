@@ -61,6 +61,20 @@ def test_repeat_deals_batches_to_replicas_in_turn() -> None:
     assert values.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+def test_a_body_is_called_as_it_is_written() -> None:
+    # Autograph stops at the package, as it does at the real one.
+    def body(x: Any) -> Any:
+        return x + 1 if x < 5 else x
+
+    @tf.function
+    def program() -> Any:
+        return loops.repeat(3, body, [tf.constant(0)])
+
+    _configure(1)
+    with pytest.raises(TypeError, match="Python `bool`"):
+        IPUStrategy().run(program)
+
+
 def test_an_outfeed_collects_over_runs_and_last_keeps_the_newest() -> None:
     every, last = IPUOutfeedQueue(), IPUOutfeedQueue(IPUOutfeedMode.LAST)
 

@@ -40,8 +40,6 @@ class Copies:
     """Operations that make the programs complete."""
 
 
-# No script's code is called below: autograph would take ten times as long for it.
-@tf.autograph.experimental.do_not_convert
 def replicate(
     source: Any,
     arguments: Sequence[Sequence[Any]],

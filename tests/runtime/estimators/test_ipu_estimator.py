@@ -282,6 +282,22 @@ def test_metrics_on_the_host_see_all_batches(tmp_path: Path) -> None:
     assert result["accuracy"] == on_device.evaluate(batches, steps=8)["accuracy"]
 
 
+def test_sessions_have_the_settings_of_tensorflow(tmp_path: Path) -> None:
+    seen = []
+
+    class Watch(SessionRunHook):
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            seen.append(session._config.graph_options.rewrite_options.remapping)
+
+    estimator = plain_estimator(tmp_path, model_fn())
+    tf.config.optimizer.set_experimental_options({"remapping": False})
+    estimator.train(batches, steps=4, hooks=[Watch()])
+    tf.config.optimizer.set_experimental_options({"remapping": True})
+    estimator.evaluate(batches, steps=4, hooks=[Watch()])
+    off, on = 2, 1
+    assert seen == [off, on]
+
+
 def test_hooks_run_once_per_loop_and_see_the_mean_loss(tmp_path: Path) -> None:
     seen: list[float] = []
 
