@@ -12,7 +12,7 @@ run: $(STAMP)
 	@$(BIN)/ipu-workbench
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not thorough' --plain-graphs
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not thorough' --quick
 
 # All tests, also further combinations of what `make test` holds in one, and a cluster.
 thorough: lint

@@ -22,11 +22,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let `make test` be quicker than `make thorough`."""
+    """Let `make test` take less time than `make thorough`."""
     parser.addoption(
-        "--plain-graphs",
+        "--quick",
         action="store_true",
-        help="leave out TensorFlow's optimizer of graphs (tests/runtime)",
+        help="leave out what frameworks do in every test besides: TensorFlow optimizes "
+        "no graphs, Textual draws only frames that a test looks at",
     )
 
 

@@ -16,12 +16,12 @@ def unseeded_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def graph_optimizer(request: pytest.FixtureRequest) -> None:
-    """Run graphs as they are traced, if asked to: optimizing them takes a third.
+    """Run graphs as they are traced, if in a hurry: optimizing them takes a third.
 
     Rounding may depend on it, so tests that look at every bit always have it. So have
     all processes that tests start, as users do.
     """
-    plain = request.config.getoption("plain_graphs")
+    plain = request.config.getoption("quick")
     if request.path.parent.name in ("numerics", "popdist"):
         plain = False
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": plain})

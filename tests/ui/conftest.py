@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual._compositor import Compositor
 from textual.pilot import Pilot
 
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
@@ -56,6 +57,8 @@ class OpenedApp(WorkbenchApp):
                 await pilot.pause()
             await pilot.pause()
             yield pilot
+            if self.return_code is None:
+                self.screen._compositor.render_update(full=True)
 
 
 class SteadyDatetime(datetime):
@@ -83,6 +86,22 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path / "home"
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def few_frames(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw what a test looks at and its last frame, if in a hurry: all take half."""
+    if not request.config.getoption("quick"):
+        return
+    draw = Compositor.render_update
+
+    def render_update(self: Compositor, full: bool = False, **options: Any) -> Any:
+        if full:
+            return draw(self, full, **options)
+        self._dirty_regions.clear()
+        return None
+
+    monkeypatch.setattr(Compositor, "render_update", render_update)
 
 
 @pytest.fixture
