@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Every start would compile all modules again, and tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test thorough lint unit kill-test bench soak fuzz screenshots docs clean
+.PHONY: run test thorough lint types style unit kill-test bench soak fuzz screenshots docs clean
 
 run: $(STAMP)
 	@$(BIN)/ipu-workbench
@@ -14,14 +14,21 @@ run: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not thorough' --quick
 
-# All tests, also further combinations of what `make test` holds in one, and a cluster.
+# All tests, also further combinations of what `make test` holds in one, and a cluster;
+# with all that frameworks do in every test.
 thorough: lint
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
+# Types take longest, so the rest is checked beside them.
 lint: $(STAMP)
+	@$(MAKE) --no-print-directory -j 2 types style
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 unit: $(STAMP)

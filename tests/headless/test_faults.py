@@ -247,7 +247,9 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGTERM, marks=pytest.mark.thorough), signal.SIGHUP]
+)
 def test_signals_stop_the_run_and_keep_its_record(
     start: Start,
     number: signal.Signals,

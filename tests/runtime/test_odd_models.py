@@ -171,7 +171,13 @@ def _keras_losses(spec: ExperimentSpec) -> list[float]:
     return losses
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough if name == "translator" else ())
+        for name in ODD
+    ],
+)
 def test_an_odd_model_learns_as_in_plain_keras(name: str) -> None:
     spec = _spec(name)
     plan = plan_experiment(spec)

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 SMALL = ("data.train_samples=256", "data.test_samples=64", "train.epochs=2")
 PRESETS = {"cpu": "mnist-cpu", "ipu_strategy": "mnist-dense"}
+APIS = (pytest.param("cpu", marks=pytest.mark.thorough), "ipu_strategy")
 
 
 def _spec(api: str, *changes: str) -> ExperimentSpec:
@@ -37,7 +38,7 @@ def _run(spec: ExperimentSpec, **options: Any) -> tuple[RunStatus, list[Event]]:
     return run_experiment(spec, RunControl(), events.append, **options), events
 
 
-@pytest.mark.parametrize("api", PRESETS)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("choice", ["fail", "continue"])
 def test_a_loss_that_is_no_number(
     api: str, choice: str, capsys: pytest.CaptureFixture[str]
@@ -62,7 +63,7 @@ def test_a_loss_that_is_no_number(
     assert "nan" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("api", PRESETS)
+@pytest.mark.parametrize("api", APIS)
 def test_a_checkpoint_of_another_model_is_refused_in_words(api: str) -> None:
     spec = _spec(api)
     status, events = _run(spec)

@@ -209,6 +209,7 @@ def test_changes_from_outside_are_the_changes_of_a_copy(
                 )
             },
             id="estimator",
+            marks=pytest.mark.thorough,
         ),
     ],
 )

@@ -113,10 +113,11 @@ class Lamb:
         return after
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "replicas"),
     [
-        pytest.param(("--one-ipu",), 1, marks=pytest.mark.thorough),
+        (("--one-ipu",), 1),
         # Powers of two scale without rounding.
         (("--loss-scaling", 128, "--replicas", 2), 2),
     ],

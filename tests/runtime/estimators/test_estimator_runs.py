@@ -31,9 +31,9 @@ SMALL = (
     "execution.steps_per_execution=epoch",
 )
 PRESETS = (
-    pytest.param("cifar10-ipu-strategy", marks=pytest.mark.thorough),
-    pytest.param("cifar10-ipu-estimator", marks=pytest.mark.thorough),
-    pytest.param("cifar10-ipu-estimator-replica", marks=pytest.mark.thorough),
+    "cifar10-ipu-strategy",
+    "cifar10-ipu-estimator",
+    "cifar10-ipu-estimator-replica",
     "cifar10-ipu-pipeline-estimator",
 )
 
@@ -54,6 +54,7 @@ def _trained(preset: str) -> Recorder:
     return recorder
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_train_evaluate_and_reproduce(preset: str) -> None:
     recorder = _trained(preset)

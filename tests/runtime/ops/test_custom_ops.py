@@ -298,7 +298,13 @@ def _run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("command", [("ipu_runtime",), ("workbench", "exec")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("ipu_runtime",), marks=pytest.mark.thorough),
+        ("workbench", "exec"),
+    ],
+)
 def test_commands_load_a_file_of_functions_first(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -22,7 +22,13 @@ TOLERANCE = 1e-6
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def few(request: pytest.FixtureRequest) -> bool:
+    """Whether a few cases will do."""
+    return bool(request.config.getoption("quick"))
+
+
+@pytest.fixture(scope="module")
+def trained(few: bool, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train all cases with two instances of one and of two replicas.
 
     Each is on a host of its own, started by hand; under `poprun` where there can be
@@ -31,19 +37,19 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     with two_hosts() as hosts:
         if hosts:
-            _train_on_hosts(hosts, folder)
+            _train_on_hosts(hosts, str(folder), *["few"] * few)
         else:
-            _train_under_poprun(folder)
+            _train_under_poprun(str(folder), *["few"] * few)
     return folder
 
 
-def _train_on_hosts(hosts: list[str], folder: Path) -> None:
+def _train_on_hosts(hosts: list[str], *arguments: str) -> None:
     addresses = [f"{address}:4000" for address in ADDRESSES]
     instances = [
         subprocess.Popen(
             (
                 *("ip", "netns", "exec", host, sys.executable, "-m", "ipu_runtime"),
-                *(training_cases.__file__, str(folder)),
+                *(training_cases.__file__, *arguments),
             ),
             env={
                 **os.environ,
@@ -65,12 +71,12 @@ def _train_on_hosts(hosts: list[str], folder: Path) -> None:
             instance.kill()
 
 
-def _train_under_poprun(folder: Path) -> None:
+def _train_under_poprun(*arguments: str) -> None:
     ran = subprocess.run(
         (
             *(sys.executable, "-m", "ipu_runtime.popdist.poprun"),
             *("--num-instances", "2", "--timeout", "240"),
-            *("python", "-m", training_cases.__name__, str(folder)),
+            *("python", "-m", training_cases.__name__, *arguments),
         ),
         capture_output=True,
         text=True,
@@ -80,11 +86,11 @@ def _train_under_poprun(folder: Path) -> None:
 
 @pytest.mark.parametrize("local_replicas", [1, 2])
 def test_instances_train_as_replicas_do(
-    local_replicas: int, trained: Path, monkeypatch: pytest.MonkeyPatch
+    local_replicas: int, few: bool, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in training_cases.PLACE:
         monkeypatch.setenv(name, "0" if name.endswith("OFFSET") else "1")
-    cases = training_cases.CASES[local_replicas]
+    cases = (training_cases.FEW if few else training_cases.CASES)[local_replicas]
     expected = training_cases.all_results(2 * local_replicas, cases)
     first, second = (
         dict(np.load(trained / f"{local_replicas}_{index}.npz")) for index in (0, 1)
