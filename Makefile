@@ -12,7 +12,7 @@ run: $(STAMP)
 	@$(BIN)/ipu-workbench
 
 test: lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m 'not thorough' --quick
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m 'not thorough' --quick
 
 # All tests, also further combinations of what `make test` holds in one, and a cluster;
 # with all that frameworks do in every test.

@@ -170,6 +170,7 @@ def test_a_run_is_that_of_its_first_instance(
     assert logs == ["0.log", "1.log"]
 
 
+@pytest.mark.thorough
 def test_it_goes_on_inside_an_epoch_and_learns_what_its_script_does(
     killed: tuple[StoredRun, list[Event]],
     resumed: tuple[StoredRun, list[Event]],

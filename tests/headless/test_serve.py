@@ -188,7 +188,13 @@ async def test_an_app_ends_with_its_page_and_never_grows_with_its_size(
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
+    "number",
+    [
+        signal.SIGTERM,
+        signal.SIGKILL,
+        pytest.param(signal.SIGINT, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.thorough),
+    ],
 )
 async def test_apps_end_with_the_server(served: Served, number: int) -> None:
     async with aiohttp.ClientSession() as session:

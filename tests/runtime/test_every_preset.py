@@ -56,18 +56,21 @@ class PresetRun:
 
 
 RunOnce = Callable[[str], PresetRun]
-_LONG = (
-    "mnist-dense-8-stages",
-    "cifar10-ipu-estimator",
-    "cifar10-ipu-estimator-replica",
-    *NARROW,
+_SCRIPTS = (
+    "mnist-cpu",
+    "mnist-ipu-pipelined",
+    "mnist-dense",
+    "cifar10-estimator-cnn",
+    "cifar10-ipu-pipeline-estimator",
 )
 
 
 def _scripts_of(names: Iterable[str]) -> list[Any]:
-    """Leave long scripts to thorough tests where a shorter one is written alike."""
-    long = pytest.mark.thorough
-    return [pytest.param(name, marks=long if name in _LONG else ()) for name in names]
+    """Leave scripts to thorough tests where another one is written alike."""
+    alike = pytest.mark.thorough
+    return [
+        pytest.param(name, marks=() if name in _SCRIPTS else alike) for name in names
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -259,6 +259,7 @@ assert len(overlay.applied) == 1
 """
 
 
+@pytest.mark.thorough
 def test_a_compiled_loop_with_changes_is_as_a_copy(tmp_path: Path) -> None:
     # Behaviour of version 1 lasts for a whole process.
     text = (EXAMPLES / "mnist_compiled_loop.py").read_text(encoding="utf-8")

@@ -67,7 +67,8 @@ def _assert_alike(game: Any, hand: Any) -> None:
         assert_close(one, [weight.numpy() for weight in other.trainable_variables])
 
 
-@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.thorough), 2])
+@pytest.mark.thorough
+@pytest.mark.parametrize("replicas", [1, 2])
 def test_both_networks_learn_as_by_hand(replicas: int) -> None:
     game, history = run_example("adversarial", *SIZES, "--replicas", replicas)
     hand = _hand_game()
