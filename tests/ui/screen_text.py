@@ -1,32 +1,23 @@
-"""The screen as plain lines, read from Textual's own screenshot."""
+"""The screen as plain lines, drawn as Textual draws it."""
 
 from __future__ import annotations
 
-import html
 import os
-import re
 from pathlib import Path
 
 from textual.app import App
+from textual.strip import Strip
 
 SNAPSHOTS = Path(__file__).parent.parent / "snapshots"
-_CELL = 12.2
-_TEXT = re.compile(
-    r'<text class="[^"]*" x="([\d.]+)" y="[\d.]+" textLength="[\d.]+" '
-    r'clip-path="url\(#[^"]*-line-(\d+)\)">(.*?)</text>'
-)
 
 
 def screen_text(app: App[object]) -> str:
     """Return what is on the screen, without colours."""
-    width, height = app.size
-    rows = [[" "] * width for _ in range(height)]
-    for x, number, text in _TEXT.findall(app.export_screenshot(simplify=True)):
-        column = round(float(x) / _CELL)
-        for offset, sign in enumerate(html.unescape(text).replace("\u00a0", " ")):
-            if column + offset < width:
-                rows[int(number)][column + offset] = sign
-    return "\n".join("".join(row).rstrip() for row in rows) + "\n"
+    update = app.screen._compositor.render_update(
+        full=True, screen_stack=app._background_screens
+    )
+    lines = [Strip.join(strips).text for strips in update.strips]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
 def check_snapshot(name: str, text: str) -> None:
