@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
+
 import pytest
 import tensorflow as tf
 
+from ipu_runtime.datasets.packaged import load_packaged
 from ipu_runtime.system import emulated_device
+from workbench.core.data import dataset
 
 
 @pytest.fixture(autouse=True)
@@ -25,3 +30,19 @@ def graph_optimizer(request: pytest.FixtureRequest) -> None:
     if request.path.parent.name in ("numerics", "popdist"):
         plain = False
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": plain})
+
+
+@pytest.fixture(autouse=True, scope="session")
+def packaged_data_once() -> Iterator[None]:
+    """Unpack MNIST once for all runs; whoever writes into it is told."""
+
+    @cache
+    def load_once(name: str) -> dict[str, dataset.Array]:
+        arrays = load_packaged(name)
+        for array in arrays.values():
+            array.flags.writeable = False
+        return arrays
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dataset, "load_packaged", load_once)
+        yield

@@ -122,6 +122,7 @@ ODD = {
     "generator": (),
     "only_ops": (),
 }
+LONG = ("transformer", "translator")
 TRAINED = (
     "data.batch_size=2",
     "data.train_samples=32",
@@ -174,7 +175,7 @@ def _keras_losses(spec: ExperimentSpec) -> list[float]:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.thorough if name == "translator" else ())
+        pytest.param(name, marks=pytest.mark.thorough if name in LONG else ())
         for name in ODD
     ],
 )

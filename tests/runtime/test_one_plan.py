@@ -109,7 +109,14 @@ def test_evaluating_a_checkpoint_is_planned_as_evaluation(
     assert figures(planned) == figures(plan_experiment(spec))
 
 
-@pytest.mark.parametrize("api", ["cpu", "ipu_strategy", "ipu_estimator"])
+@pytest.mark.parametrize(
+    "api",
+    [
+        pytest.param("cpu", marks=pytest.mark.thorough),
+        "ipu_strategy",
+        "ipu_estimator",
+    ],
+)
 def test_more_epochs_make_no_more_plans(api: str, plans: Plans, tmp_path: Path) -> None:
     counts = []
     for epochs in (1, 3):
@@ -150,7 +157,10 @@ def test_a_plan_is_kept_until_something_that_it_depends_on_changes(
     assert len(plans.by_engine) == 4
 
 
-@pytest.mark.parametrize("preset", ["mnist-ipu", "cifar10-ipu-estimator"])
+@pytest.mark.parametrize(
+    "preset",
+    ["mnist-ipu", pytest.param("cifar10-ipu-estimator", marks=pytest.mark.thorough)],
+)
 def test_two_epochs_make_one_executable(
     preset: str, plans: Plans, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

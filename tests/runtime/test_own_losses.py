@@ -110,7 +110,13 @@ def _results(spec: ExperimentSpec) -> tuple[list[float], Evaluated]:
     return epochs, next(event for event in events if isinstance(event, Evaluated))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.thorough if name == "hidden" else ())
+        for name in CASES
+    ],
+)
 def test_the_chosen_losses_train_as_in_plain_keras(name: str) -> None:
     changes, make_loss, accuracy = CASES[name]
     loaded = load_experiment(f"{__file__}:{name}", (*TRAINED, *changes))

@@ -54,7 +54,7 @@ def chosen(*layers: Any, **compiling: Any) -> str:
     "name",
     [
         pytest.param(name, marks=pytest.mark.thorough)
-        if name in ("GRU", "autoencoder", "transformer")
+        if name in ("GRU", "LSTM", "autoencoder", "transformer")
         else name
         for name in UNTUNED
     ],

@@ -139,18 +139,16 @@ def test_accumulation_equals_a_loop_written_by_hand(optimizer: str) -> None:
 @pytest.mark.parametrize(
     ("schedule", "mode"),
     [
-        (GROUPED, None),
         (GROUPED, THEN),
         (GROUPED, WITH),
-        (INTERLEAVED, None),
         (INTERLEAVED, THEN),
-        (SEQUENTIAL, None),
         (SEQUENTIAL, WITH),
     ],
 )
-def test_every_schedule_and_recomputation_mode_makes_the_same_weights(
-    schedule: PipelineSchedule, mode: RecomputationMode | None
+def test_every_recomputation_mode_makes_the_same_weights(
+    schedule: PipelineSchedule, mode: RecomputationMode
 ) -> None:
+    # Without recomputing, every schedule has its cuts below.
     _, weights = trained((0, 0, 0, 1, 1, 1), schedule, mode)
     assert_same(weights, by_hand())
 
