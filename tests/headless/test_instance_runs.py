@@ -154,6 +154,7 @@ def test_a_killed_instance_ends_all(killed: tuple[StoredRun, list[Event]]) -> No
     assert end.message.startswith("instance 1 of 2 was ended by SIGKILL")
 
 
+@pytest.mark.thorough
 def test_a_run_is_that_of_its_first_instance(
     spec: ExperimentSpec, resumed: tuple[StoredRun, list[Event]]
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -127,19 +125,18 @@ def test_a_switch_moves_training_to_two_replicas(
     assert scores == pytest.approx([float(loss), accuracy], rel=1e-5)
 
 
-def test_the_pipelining_switch_runs_from_the_command_line() -> None:
-    script = [sys.executable, "-m", "workbench", "exec", EXAMPLES / "mnist_train.py"]
-    sizes = ["--samples", "70", "--batch-size", "4", "--epochs", "2"]
-    pipelined = ["--use-ipu", "--pipelining", "--gradient-accumulation-count", "4"]
+def test_the_pipelining_switch_trains_in_stages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ("--samples", 70, "--batch-size", 4, "--epochs", EPOCHS)
+    pipelined = ("--use-ipu", "--pipelining", "--gradient-accumulation-count", 4)
 
-    done = subprocess.run(
-        [*script, *sizes, *pipelined], capture_output=True, text=True, check=False
-    )
+    _run("mnist_train", *sizes, *pipelined)
 
-    assert done.returncode == 0, done.stderr
+    shown = capsys.readouterr().out
     # 17 whole batches are four updates of four; the rest begins the next epoch.
-    assert done.stdout.count("16/16") == 2
-    assert "Test accuracy: 0." in done.stdout
+    assert shown.count("16/16") == EPOCHS
+    assert "Test accuracy: 0." in shown
 
 
 def test_pipelining_is_refused_without_ipus(

@@ -51,7 +51,11 @@ WAYS = {
         "ipu.auto_select_ipus=2",
     ),
 }
-QUICK = ("replicas, several executions", "pipeline estimator")
+LONG = pytest.mark.thorough
+QUICK = (
+    "replicas, several executions",
+    pytest.param("pipeline estimator", marks=LONG),
+)
 TRIED = WAYS if "IPU_WORKBENCH_KILLS" in os.environ else QUICK
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from textual import events
 from textual._compositor import Compositor
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
@@ -25,6 +26,7 @@ from workbench.ui.app_options import AppOptions
 from workbench.ui.controllers.run_board import Runner
 from workbench.ui.widgets import stage_figures
 
+_PARSED: dict[Any, Any] = {}
 MakeApp = Callable[..., WorkbenchApp]
 Until = Callable[[Pilot[None], Callable[[], object]], Awaitable[None]]
 
@@ -102,6 +104,20 @@ def few_frames(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
         return None
 
     monkeypatch.setattr(Compositor, "render_update", render_update)
+
+
+@pytest.fixture(autouse=True)
+def rules_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let apps of one process share the rules that are parsed from their style."""
+    parse = Stylesheet._parse_rules
+
+    def parse_once(self: Stylesheet, *where: Any, **facts: Any) -> Any:
+        key = (where, *facts.items(), *self._variables.items())
+        if key not in _PARSED:
+            _PARSED[key] = parse(self, *where, **facts)
+        return _PARSED[key]
+
+    monkeypatch.setattr(Stylesheet, "_parse_rules", parse_once)
 
 
 @pytest.fixture

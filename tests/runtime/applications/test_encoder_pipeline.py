@@ -131,6 +131,7 @@ def test_lamb_learns_as_by_hand(options: tuple[Any, ...], replicas: int) -> None
     assert_close(model, [weight.numpy() for weight in hand.trainable_variables])
 
 
+@pytest.mark.thorough
 def test_lamb_learns_in_half_precision_with_automatic_loss_scaling() -> None:
     model, history = run_example(
         "encoder_pipeline", *SIZES, *HALF, "--loss-scaling", 128

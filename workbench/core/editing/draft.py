@@ -42,6 +42,7 @@ class Draft:
         self._position = 0
         self._checked: _Checked | None = None
         self._planned: tuple[ExperimentSpec, Plan] | None = None
+        self._changed: tuple[Mapping[str, Any], tuple[str, ...]] = (preset.tables, ())
         self._last_good: Plan | None = None
         self._preset_plan: Plan | None = None
 
@@ -157,11 +158,15 @@ class Draft:
 
     def changed(self) -> list[str]:
         """Return the paths of the fields that differ from the preset."""
-        return [
-            path
-            for path in draft_fields()
-            if self.value(path) != value_in(self.preset.tables, path)
-        ]
+        tables, given = self.tables, self.preset.tables
+        if self._changed[0] is not tables:
+            differing = (
+                path
+                for path in draft_fields()
+                if value_in(tables, path) != value_in(given, path)
+            )
+            self._changed = (tables, tuple(differing))
+        return list(self._changed[1])
 
     def overrides(self) -> list[str]:
         """Return the `--set` arguments that lead from the preset to here."""
