@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -15,6 +16,7 @@ from ipu_runtime.installing.public_modules import ABSENT, target_of
 from ipu_runtime.installing.public_names import IPU, is_real
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
 from ipu_runtime.system.cluster import join, joins_at_start
+from ipu_runtime.system.garbage import kept_for_good
 
 _OWN = (f"{IPU}.", "keras.ipu.", "ipu_tensorflow_addons.", "popdist.")
 """What modules start with that nobody but the emulator may have."""
@@ -102,7 +104,9 @@ class _CompletingLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code, then complete it."""
-        with startup_noise_dropped():
+        # Keras comes with it; beside later modules, models would be kept for good too.
+        keeping = kept_for_good if module.__name__ == "tensorflow" else nullcontext
+        with startup_noise_dropped(), keeping():
             self._loader.exec_module(module)
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

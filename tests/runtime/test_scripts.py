@@ -30,7 +30,7 @@ def script(tmp_path: Path, text: str) -> str:
 
 
 IMPORTS = """
-import os, sys
+import gc, os, sys
 os.environ["SET_BEFORE_IMPORT"] = "yes"
 assert "tensorflow" not in sys.modules, "nothing may be loaded before the script asks"
 import tensorflow.compat.v1 as older
@@ -71,6 +71,7 @@ for name in ("tensorflow.python.ipu.nothing", "keras.ipu.nothing"):
         assert name in str(error)
     else:
         raise AssertionError(name)
+assert gc.isenabled() and gc.get_freeze_count() > 100_000, "TensorFlow is no garbage"
 x, y = keras.datasets.cifar10.load_data()[0]
 print(sys.argv[1:], __name__, x.shape[1:], y.shape[1:])
 sys.exit(7)

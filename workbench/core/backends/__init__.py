@@ -6,7 +6,7 @@ import importlib
 import sys
 from contextlib import nullcontext
 
-from workbench.core.runs.garbage import kept_for_good
+from ipu_runtime.system.garbage import kept_for_good
 from workbench.core.runs.run_context import Backend
 
 BACKENDS = {

@@ -91,10 +91,10 @@ def _train(order: dict[str, Any], control: RunControl, channel: _Channel) -> Non
     prepare_environment()
     # Late, because TensorFlow reads the environment, and takes seconds to load.
     from ipu_runtime.system.cluster import join
+    from ipu_runtime.system.garbage import rarely_collected
     from workbench.core.backends import backend_of
     from workbench.core.experiment.experiment_loading import recorded_experiment
     from workbench.core.planning.experiment_plan import plan_experiment
-    from workbench.core.runs.garbage import rarely_collected
 
     instance = join()
     spec, problems = recorded_experiment(order["spec"], tell=lambda text: None)

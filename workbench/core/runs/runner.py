@@ -13,6 +13,7 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
+from ipu_runtime.system.garbage import rarely_collected
 from workbench.core.backends import backend_of
 from workbench.core.data.dataset_facts import DatasetError
 from workbench.core.error_line import telling_line
@@ -31,7 +32,6 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.garbage import rarely_collected
 from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import (
     Backend,

@@ -17,8 +17,9 @@ _RARELY = 1000
 def kept_for_good() -> Iterator[None]:
     """Keep what is loaded inside out of garbage collection for good.
 
-    TensorFlow leaves some 280,000 objects; going through them holds every thread for
-    a quarter of a second, and a screen beside the run would feel stuck.
+    TensorFlow leaves some 280,000 objects. Going through them holds every thread for a
+    quarter of a second, a screen beside the run too; and again and again while they
+    are loaded, it is a third of that time.
     """
     was_enabled = gc.isenabled()
     # Or garbage of runs before would be kept too.
