@@ -8,16 +8,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test thorough lint types style unit kill-test bench soak fuzz screenshots docs clean
 
+# In order, so that the short tests of tests/unit come last and no worker is alone then.
+BY_FILE := --dist loadfile --no-loadscope-reorder
+
 run: $(STAMP)
 	@$(BIN)/ipu-workbench
 
 test: lint
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile -m 'not thorough' --quick
+	$(BIN)/python -m pytest -q -n 3 $(BY_FILE) -m 'not thorough' --quick
 
 # All tests, also further combinations of what `make test` holds in one, and a cluster;
 # with all that frameworks do in every test.
 thorough: lint
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 $(BY_FILE)
 
 # Types take longest, so the rest is checked beside them.
 lint: $(STAMP)
@@ -44,11 +47,11 @@ kill-test: $(STAMP)
 
 # About 10,000 hostile files, changes and records; ten minutes.
 fuzz: $(STAMP)
-	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q --timeout 1800 -n 2 --dist loadfile tests/fuzz
+	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q --timeout 1800 -n 2 $(BY_FILE) tests/fuzz
 
 # Exact versions of everything, what builds this project included, and no code of
 # others that runs while it is installed.
-PINNED := --quiet --only-binary :all: --constraint constraints.txt
+PINNED := --quiet --only-binary :all: --constraint constraints.txt --no-compile
 
 # The stamp is newer than what it was made from, so a second call installs nothing.
 $(STAMP): pyproject.toml constraints.txt
@@ -56,6 +59,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install $(PINNED) --upgrade pip setuptools wheel packaging
 	$(BIN)/python -m pip install $(PINNED) --no-build-isolation --editable . --group dev
+	@# On all cores: pip compiles on one.
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib ipu_runtime workbench tests
 	@touch $(STAMP)
 
 # QUICK=1 takes fewer rounds and less than three minutes.
