@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
 import resource
 import signal
 import subprocess
@@ -79,13 +78,6 @@ def test_without_home_plans_work_and_records_are_refused_in_words() -> None:
             "there is no home directory to keep files in: set HOME, or choose a "
             "directory with IPU_WORKBENCH_HOME\n"
         )
-
-
-def test_empty_variables_are_as_good_as_none() -> None:
-    environment = {"HOME": "", "XDG_DATA_HOME": "", "IPU_WORKBENCH_HOME": ""}
-    done = _run("runs", "list", environment=environment)
-    home = pwd.getpwuid(os.getuid()).pw_dir
-    assert f" {home}/.local/share/ipu-workbench/runs" in done.stderr
 
 
 def test_a_file_in_place_of_the_directory_for_records(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
 
+from ipu_runtime.system.environment import prepare_environment
 from workbench.core.locations import config_directory, data_directory
 from workbench.core.settings import load_settings
 
@@ -70,3 +73,14 @@ def test_relative_xdg_directories_are_ignored(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("XDG_CONFIG_HOME", "/c")
     assert data_directory() == Path("/h/.local/share/ipu-workbench")
     assert config_directory() == Path("/c/ipu-workbench")
+
+
+def test_empty_variables_are_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "KERAS_HOME", "XDG_DATA_HOME", "IPU_WORKBENCH_HOME"):
+        monkeypatch.setenv(name, "")
+    for name in ("TF_CPP_MIN_LOG_LEVEL", "KERAS_BACKEND"):
+        monkeypatch.setenv(name, os.environ.get(name, "tensorflow"))
+    prepare_environment()
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert data_directory() == Path(home, ".local/share/ipu-workbench")
+    assert "KERAS_HOME" not in os.environ
