@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,20 +113,9 @@ def load_prepared(
 
 def _made_up(spec: ExperimentSpec) -> PreparedData:
     """Return samples and labels for all inputs and outputs of the model."""
-    inputs, outputs, named_inputs, named_outputs = model_tensors(spec)
     counts = count(spec)
-    parts = []
-    for number, counted in enumerate((counts.train, counts.test)):
-        kept = slice(min(counted.available, counted.prepared))
-        x, y = synthetic_tensors(spec, number, counted.available)
-        parts.append(
-            _prepare(
-                _packed([array[kept] for array in x], inputs, named_inputs),
-                _packed([array[kept] for array in y], outputs, named_outputs),
-                counted,
-            )
-        )
-    return PreparedData(parts[0], parts[1])
+    available = enumerate((counts.train.available, counts.test.available))
+    return _in_batches(spec, (synthetic_tensors(spec, *part) for part in available))
 
 
 def _of_function(spec: ExperimentSpec, facts: DatasetFacts) -> PreparedData:
@@ -138,13 +127,18 @@ def _of_function(spec: ExperimentSpec, facts: DatasetFacts) -> PreparedData:
     if content_key(source) != spec.data.content:
         raise DatasetError(source.text, f"{source.text} has changed since its plan")
     given = load_function_data(source, facts, spec.data.test_share)
+    inputs, outputs, _, _ = model_tensors(spec)
+    return _in_batches(spec, (suited(spec, *part, inputs, outputs) for part in given))
+
+
+def _in_batches(
+    spec: ExperimentSpec, given: Iterable[tuple[list[Array], list[Array]]]
+) -> PreparedData:
+    """Return arrays for all inputs and outputs, of training and then of testing."""
     inputs, outputs, named_inputs, named_outputs = model_tensors(spec)
     counts, parts = count(spec), []
-    for (given_x, given_y), counted in zip(
-        given, (counts.train, counts.test), strict=True
-    ):
+    for (x, y), counted in zip(given, (counts.train, counts.test), strict=True):
         kept = slice(min(counted.available, counted.prepared))
-        x, y = suited(spec, given_x, given_y, inputs, outputs)
         parts.append(
             _prepare(
                 _packed([array[kept] for array in x], inputs, named_inputs),

@@ -14,7 +14,6 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.losses import Loss
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.models.source_model import TensorFacts
-from workbench.core.script_export.poprun_parts import SHARED_ORDER, shared_out
 from workbench.core.script_export.python_text import literal
 
 TRIM_ALL = """\
@@ -75,39 +74,6 @@ def synthetic_function(spec: ExperimentSpec) -> str:
             "def load_data():",
             f"    train, test = {counts.train.available}, {counts.test.available}",
             "    return make_samples(0, train), make_samples(1, test)",
-        ]
-    )
-
-
-def train_all_function(spec: ExperimentSpec) -> str:
-    """Return `train` for samples or labels of several arrays."""
-    steps = spec.train.steps_per_epoch
-    per_epoch = "STEPS_PER_EPOCH * args.batch_size" if steps else "samples"
-    return "\n".join(
-        [
-            "def take(tensors, order):",
-            "    def taken(values):",
-            "        return tf.gather(values, order)",
-            "",
-            "    return tf.nest.map_structure(taken, tensors)",
-            "",
-            "",
-            "def train(model, data, args):",
-            "    tensors = tf.nest.map_structure(tf.convert_to_tensor, data)",
-            "    samples = count_samples(data)",
-            "    losses = []",
-            "    for epoch in range(args.epochs):",
-            f"        order = epoch_indices(epoch, samples, {per_epoch})",
-            *([SHARED_ORDER] if shared_out(spec) else []),
-            "        history = model.fit(",
-            "            *take(tensors, order),",
-            "            batch_size=args.batch_size,",
-            "            initial_epoch=epoch,",
-            "            epochs=epoch + 1,",
-            "            shuffle=False,",
-            "        )",
-            '        losses += history.history["loss"]',
-            "    return losses",
         ]
     )
 

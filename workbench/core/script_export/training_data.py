@@ -5,11 +5,7 @@ from __future__ import annotations
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.script_export.parts import TRIM
 from workbench.core.script_export.poprun_parts import SHARED_ORDER, shared_out
-from workbench.core.script_export.source_data import (
-    TRIM_ALL,
-    has_many,
-    train_all_function,
-)
+from workbench.core.script_export.source_data import TRIM_ALL, has_many
 
 _PAD = """\
 def pad(arrays, multiple):
@@ -20,6 +16,16 @@ def pad(arrays, multiple):
         np.pad(values, [(0, missing)] + [(0, 0)] * (values.ndim - 1))
         for values in (x, y, np.ones(len(x), "float32"))
     )"""
+
+_TAKE = """\
+def take(tensors, order):
+    def taken(values):
+        return tf.gather(values, order)
+
+    return tf.nest.map_structure(taken, tensors)
+
+
+"""
 
 
 def prepare_functions(spec: ExperimentSpec) -> list[str]:
@@ -45,25 +51,35 @@ def prepare_functions(spec: ExperimentSpec) -> list[str]:
 def train_function(spec: ExperimentSpec) -> str:
     """Return `train`: an epoch per call of `fit`, each in its own order."""
     if has_many(spec):
-        return train_all_function(spec)
+        made = [
+            "    tensors = tf.nest.map_structure(tf.convert_to_tensor, data)",
+            "    samples = count_samples(data)",
+        ]
+        return _TAKE + _train(spec, made, "samples", ["*take(tensors, order)"])
     names = ["x", "y", "weight"] if spec.data.preparation == "pad" else ["x", "y"]
-    per_epoch = (
-        "STEPS_PER_EPOCH * args.batch_size" if spec.train.steps_per_epoch else "len(x)"
-    )
     listed = ", ".join(names)
     gathered = [f"tf.gather({name}, order)" for name in names]
     if len(gathered) > 2:
         gathered[2] = f"sample_weight={gathered[2]}"
+    made = [f"    {listed} = (tf.convert_to_tensor(values) for values in data)"]
+    return _train(spec, made, "len(x)", gathered)
+
+
+def _train(
+    spec: ExperimentSpec, made: list[str], samples: str, batches: list[str]
+) -> str:
+    steps = spec.train.steps_per_epoch
+    per_epoch = "STEPS_PER_EPOCH * args.batch_size" if steps else samples
     return "\n".join(
         [
             "def train(model, data, args):",
-            f"    {listed} = (tf.convert_to_tensor(values) for values in data)",
+            *made,
             "    losses = []",
             "    for epoch in range(args.epochs):",
-            f"        order = epoch_indices(epoch, len(x), {per_epoch})",
+            f"        order = epoch_indices(epoch, {samples}, {per_epoch})",
             *([SHARED_ORDER] if shared_out(spec) else []),
             "        history = model.fit(",
-            *(f"            {argument}," for argument in gathered),
+            *(f"            {argument}," for argument in batches),
             "            batch_size=args.batch_size,",
             "            initial_epoch=epoch,",
             "            epochs=epoch + 1,",
