@@ -61,7 +61,8 @@ def _built(spec: ExperimentSpec, monkeypatch: pytest.MonkeyPatch) -> keras.Model
     script.write_text(export_script(spec))
     monkeypatch.delitem(sys.modules, "own_layers", raising=False)
     monkeypatch.setattr(sys, "path", sys.path[1:])
-    keras.saving.get_custom_objects().clear()
+    registered = keras.saving.get_custom_objects()
+    monkeypatch.delitem(registered, "mine>Halved", raising=False)
     return runpy.run_path(str(script))["build_model"]()
 
 
