@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,31 @@ def test_what_locked_layers_leave_out_is_said(
     text = capsys.readouterr().out
     assert "1 locked layer kept in place (pipeline.locked), so there are 2" in text
     assert "stages 1" not in text
+
+
+@pytest.mark.parametrize(
+    ("units", "ipus", "answer"),
+    [
+        (7000, "1", "Nothing fits: more IPUs"),
+        (7000, "4", "What decides: "),
+        (30_000, "4", "Nothing fits: layer wide_1 alone is too large for an IPU (and"),
+    ],
+)
+def test_more_ipus_are_no_remedy_for_a_layer_that_none_holds(
+    units: int,
+    ipus: str,
+    answer: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = resources.files("presets").joinpath("mnist-dense.toml").read_text()
+    start, last, end = text.rpartition('[[model.layers]]\nname = "dense_1"')
+    wide = f'kind = "Dense"\nunits = {units}\n'
+    layers = [f'[[model.layers]]\nname = "wide_{at}"\n{wide}' for at in range(5)]
+    path = tmp_path / "wide.toml"
+    path.write_text("\n".join([start, *layers, last + end]))
+    _optimize(str(path), "--ipus", ipus)
+    assert answer in capsys.readouterr().out
 
 
 def test_a_fixed_number_of_ipus_is_used(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
+from ipu_runtime.plan.placements import PLACEMENTS
 from workbench.core.optimizing.bounds import LayerCosts
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.device_costs import DeviceCosts
@@ -62,6 +65,18 @@ class ChoiceBounds:
             return None
         cut = costs.least_filled(thriftiest, again_or_not=len(choices) > 1)
         return cut and cut.most
+
+    def too_large(self, choice: Choice) -> list[int]:
+        """Return the layers that no IPU holds, with all that can be moved elsewhere."""
+        alone = replace(choice, ipus=2, stages=2, elsewhere=tuple(PLACEMENTS))
+        costs = self.costs_of(alone, any_device=True)
+        if costs is None:
+            return []
+        # In the last stage nothing waits, nor does it stream samples.
+        count = costs.allowed.layers
+        table = costs.bytes_of(alone, again_or_not=True)
+        used = table(1, slice(0, count), slice(1, count + 1)).diagonal()
+        return [int(at) for at in np.flatnonzero(used > costs.room)]
 
     def least_in_memory(
         self, choice: Choice, *, any_device: bool, with_copies: bool

@@ -50,6 +50,8 @@ class Outcome:
     only_cuts: bool
     """Whether that could only be other cuts of settings that were tried."""
     tried: int
+    too_large: tuple[str, ...] = ()
+    """If nothing fits: layers that fit on no IPU, so that more would not help."""
 
 
 def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> Outcome:
@@ -57,7 +59,16 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
     search = Search(space, aim).run(tell)
     if search.best is None:
         return Outcome(
-            space.spec, aim, (), (), (), frozenset(), 0.0, True, search.tried
+            space.spec,
+            aim,
+            best=(),
+            worth=(),
+            different=(),
+            undecided=frozenset(),
+            gap=0.0,
+            only_cuts=True,
+            tried=search.tried,
+            too_large=search.too_large(),
         )
     best_found, worth = None, []
     # Where the search was cut short, a neighbour of its best may be better still.

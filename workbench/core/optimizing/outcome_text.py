@@ -37,10 +37,7 @@ def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     lines = [title, f"Best {goal} (modelled), {outcome.tried} settings tried"]
     lines += [*_locked_note(outcome.spec), ""]
     if not outcome.best:
-        return [
-            *lines,
-            "Nothing fits: more IPUs, a smaller model, or another global batch",
-        ]
+        return [*lines, f"Nothing fits: {remedy(outcome)}"]
     rows = [
         [row_name(outcome, at), *found_cells(found)]
         for at, found in enumerate(outcome.best)
@@ -67,6 +64,18 @@ def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     long = [text.partition("=")[0] for text in changes if len(text) > _MOST_SHOWN]
     rest = [f"  (and {', '.join(long)}, too long to show)"] * bool(long)
     return [*lines, "", "To use 1: --apply 1 writes it; it has", *shown, *rest]
+
+
+def remedy(outcome: Outcome) -> str:
+    """Return what may help where nothing fits."""
+    if not outcome.too_large:
+        return "more IPUs, a smaller model, or another global batch"
+    first, *others = outcome.too_large
+    more = f" (and {plural(len(others), 'other')} likewise)" if others else ""
+    return (
+        f"layer {first} alone is too large for an IPU{more}; make it smaller, or make "
+        "several layers of it"
+    )
 
 
 def _locked_note(spec: ExperimentSpec) -> list[str]:
@@ -106,6 +115,7 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
             for at, found in enumerate(outcome.best)
         ],
         "different": [plain(item) for item in outcome.different],
+        "too_large": list(outcome.too_large),
         "worth": [{"other": w.other, "change": w.change} for w in outcome.worth],
     }
 

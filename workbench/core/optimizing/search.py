@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from workbench.core.experiment.resolved_model import resolved
 from workbench.core.optimizing.choice import Choice, DeviceChoice, own_choice
 from workbench.core.optimizing.choice_bounds import ChoiceBounds
 from workbench.core.optimizing.goal import Aim, Goal
@@ -92,6 +93,16 @@ class Search:
     def only_cuts(self) -> bool:
         """Whether nothing could be better but other cuts of what was tried."""
         return self._beats(self._untried)
+
+    def too_large(self) -> tuple[str, ...]:
+        """Return the layers that fit on no IPU, however many there are."""
+        thriftiest = next(self.space.thriftiest(streams=True), None)
+        model, _ = resolved(self.space.spec.model)
+        if thriftiest is None or model is None:
+            return ()
+        loosest = replace(thriftiest, device=self.space.loosest(thriftiest.device))
+        layers = self._bounds.too_large(loosest)
+        return tuple(model.stage_layers[at].name for at in layers)
 
     def run(self, tell: Tell = lambda search: True) -> Search:
         """Try choices until none is left that could be better, or time is up.

@@ -25,6 +25,7 @@ from workbench.core.optimizing.outcome_text import (
     extras,
     found_cells,
     reason,
+    remedy,
 )
 from workbench.core.optimizing.search import Search
 from workbench.core.optimizing.search_space import SearchSpace
@@ -110,9 +111,9 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         table, note = self.query_one(RowList), self.query_one("#best-note", Static)
         outcome = self.outcome
         if outcome is None or not outcome.best:
-            text = "searching" if outcome is None else "nothing fits: more IPUs"
+            text = "searching" if outcome is None else "nothing fits"
             table.set_rows([Row(line((text, MUTED)))])
-            note.update("")
+            note.update(line(remedy(outcome) if outcome else ""))
             return
         rows = [
             Row(line(_padded(found_cells(found))), str(at))
