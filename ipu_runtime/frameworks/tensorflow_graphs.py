@@ -13,7 +13,7 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import ops
 from tensorflow.python.framework.auto_control_deps import AutomaticControlDependencies
 from tensorflow.python.framework.func_graph import FuncGraph as FuncGraph
-from tensorflow.python.ops import cond_v2, gradients_util, handle_data_util, while_v2
+from tensorflow.python.ops import gradients_util, handle_data_util
 from tensorflow.python.ops.rnn_cell import LSTMStateTuple as LSTMStateTuple
 
 _AttrValue = tf.compat.v1.AttrValue
@@ -71,28 +71,6 @@ def share_functions(source: Any, target: Any) -> None:
     """Let a graph call the functions that another one calls."""
     for function in source._functions.values():
         target._add_function_recursive(function)
-
-
-def branch_graphs(operation: Any) -> Sequence[Any]:
-    """Return both branches of a condition."""
-    graphs: Sequence[Any] = cond_v2.get_func_graphs(operation)
-    return graphs
-
-
-def loop_graphs(operation: Any) -> Sequence[Any]:
-    """Return the condition and the body of a loop."""
-    return (
-        while_v2._get_graph(operation, "cond", "_cond_graph"),
-        while_v2._get_graph(operation, "body", "_body_graph"),
-    )
-
-
-def called_graph(operation: Any) -> Any:
-    """Return the graph of the function that an operation calls."""
-    name, graph = operation.get_attr("f").name, operation.graph
-    while graph._get_function(name) is None:
-        graph = graph.outer_graph
-    return graph._get_function(name).graph
 
 
 def gradients_across(

@@ -15,14 +15,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.inner_graphs import (
+from ipu_runtime.engine.replicas.replication import copied_attributes, in_order
+from ipu_runtime.frameworks.inner_graphs import (
     BRANCHES,
     CALLS,
     LOOPS,
     holds,
     inner_graphs,
 )
-from ipu_runtime.engine.replicas.replication import copied_attributes, in_order
 from ipu_runtime.frameworks.tensorflow_graphs import (
     FuncGraph,
     copy_handle_data,

@@ -9,9 +9,7 @@ import tensorflow as tf
 from ipu_runtime.engine.planning.program_plan import ProgramPlan, on_device
 from ipu_runtime.engine.reading.graph_walk import GraphWalk
 from ipu_runtime.engine.reading.loop_trips import trips
-from ipu_runtime.engine.reading.op_table import CALLS, LOOPS
-from ipu_runtime.engine.replicas.inner_graphs import holds
-from ipu_runtime.frameworks.tensorflow_graphs import called_graph, loop_graphs
+from ipu_runtime.frameworks.inner_graphs import CALLS, LOOPS, holds, inner_graphs
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.model.traced_ops import TracedWork
 from ipu_runtime.plan.plan import PlanRequest
@@ -109,10 +107,10 @@ def repeated(graph: Any) -> tuple[Any, int]:
         calls = [operation for operation in operations if operation.type in CALLS]
         if len(loops) == 1 and not calls:
             count = trips(loops[0])
-            return (loop_graphs(loops[0])[1], count) if count else (graph, 1)
+            return (inner_graphs(loops[0])[1], count) if count else (graph, 1)
         if loops or len(calls) != 1:
             return graph, 1
-        inner = called_graph(calls[0])
+        (inner,) = inner_graphs(calls[0])
 
 
 def trains(graph: Any) -> bool:

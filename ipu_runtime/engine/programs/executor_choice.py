@@ -6,18 +6,13 @@ clock, because the two ways may round differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.engine.reading.graph_walk import GraphWalk
 from ipu_runtime.engine.reading.keras_reader import ReadModel
-from ipu_runtime.engine.reading.op_table import BRANCHES, CALLS, LOOPS
-from ipu_runtime.frameworks.tensorflow_graphs import (
-    branch_graphs,
-    called_graph,
-    loop_graphs,
-)
+from ipu_runtime.frameworks.inner_graphs import LOOPS, all_operations, inner_graphs
 from ipu_runtime.plan.costs.op_costs import ADD
 from ipu_runtime.plan.model.traced_ops import OpKind, TracedOp, values_at
 
@@ -83,9 +78,9 @@ def choose_executor(program: Any) -> ExecutorChoice:
     """Choose by the operations that the loop of a traced program repeats."""
     loops = [item for item in program.get_operations() if item.type in LOOPS]
     walk, ops = GraphWalk(_NO_BATCH), list[TracedOp]()
-    types = {item.type for item in _operations(program)}
+    types = {item.type for item in all_operations(program)}
     for loop in loops:
-        ops += walk.plain_ops(loop_graphs(loop)[1].get_operations())
+        ops += walk.plain_ops(inner_graphs(loop)[1].get_operations())
     kinds = {op.kind for op in ops}
     hindrances = [title for kind, title in _SLOW.items() if kind in kinds]
     if OpKind.RANDOM in kinds:
@@ -103,21 +98,6 @@ def choose_executor(program: Any) -> ExecutorChoice:
     if share > _MOST_PRODUCT_FLOPS:
         return graph_executor(f"{told}, above {_MOST_PRODUCT_FLOPS}")
     return ExecutorChoice(True, told)
-
-
-def _operations(graph: Any) -> Iterator[Any]:
-    """Yield the operations of a graph and of all that it calls."""
-    for operation in graph.get_operations():
-        yield operation
-        inner: Iterable[Any] = ()
-        if operation.type in LOOPS:
-            inner = loop_graphs(operation)
-        elif operation.type in BRANCHES:
-            inner = branch_graphs(operation)
-        elif operation.type in CALLS:
-            inner = (called_graph(operation),)
-        for called in inner:
-            yield from _operations(called)
 
 
 def _flops(ops: Iterable[TracedOp]) -> int:

@@ -12,20 +12,13 @@ from ipu_runtime.engine.reading.elementwise_fusion import fused
 from ipu_runtime.engine.reading.loop_trips import origin, trips
 from ipu_runtime.engine.reading.matrix_ops import matrix_op
 from ipu_runtime.engine.reading.op_table import (
-    BRANCHES,
-    CALLS,
     CYCLES,
     HOST,
     KINDS,
     KNOWN_BEFORE,
-    LOOPS,
     VIEWS,
 )
-from ipu_runtime.frameworks.tensorflow_graphs import (
-    branch_graphs,
-    called_graph,
-    loop_graphs,
-)
+from ipu_runtime.frameworks.inner_graphs import BRANCHES, CALLS, LOOPS, inner_graphs
 from ipu_runtime.plan.model.traced_ops import (
     Extent,
     OpKind,
@@ -113,13 +106,13 @@ class GraphWalk:
     def _others(self, operation: Any) -> list[TracedOp]:
         kind = operation.type
         if kind in CALLS:
-            return self.plain_ops(called_graph(operation).get_operations())
+            return self.plain_ops(inner_graphs(operation)[0].get_operations())
         if kind in LOOPS:
             return self._loop(operation)
         if kind in BRANCHES:
             branches = [
                 self.plain_ops(graph.get_operations())
-                for graph in branch_graphs(operation)
+                for graph in inner_graphs(operation)
             ]
             return max(branches, key=_work)
         matrix = matrix_op(operation, self.extents)
@@ -155,7 +148,7 @@ class GraphWalk:
             self._remark("a loop of unknown length counts once")
             count = 1
         times = self.extent(count)
-        inside = loop_graphs(operation)[1].get_operations()
+        inside = inner_graphs(operation)[1].get_operations()
         for inner in inside:
             if inner.type == "TensorListPushBack":
                 self._keep(inner.inputs[1], abs(times))

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.reading.op_table import LOOPS, VIEWS
-from ipu_runtime.frameworks.tensorflow_graphs import loop_graphs
+from ipu_runtime.engine.reading.op_table import VIEWS
+from ipu_runtime.frameworks.inner_graphs import LOOPS, inner_graphs
 
 
 def origin(tensor: Any) -> Any:
@@ -23,7 +23,7 @@ def trips(loop: Any) -> int | None:
 
     None if it compares none, because its length depends on values.
     """
-    condition = loop_graphs(loop)[0]
+    condition = inner_graphs(loop)[0]
     position = {tensor.name: at for at, tensor in enumerate(condition.inputs)}
     limits = []
     for compare in condition.get_operations():

@@ -40,9 +40,6 @@ HOST = frozenset(
 )
 """Cost nothing on the device; elements of loops' lists stay where they are."""
 
-CALLS = frozenset(_named("PartitionedCall StatefulPartitionedCall"))
-LOOPS = frozenset(_named("While StatelessWhile"))
-BRANCHES = frozenset(_named("If StatelessIf Case StatelessCase"))
 
 _CHEAP = _named(
     "Add AddV2 AddN AccumulateNV2 Sub Mul Neg Abs Square SquaredDifference Maximum "

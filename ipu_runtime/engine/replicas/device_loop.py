@@ -14,7 +14,7 @@ from ipu_runtime.engine.numerics.half_models import configured_half
 from ipu_runtime.engine.programs.own_program import traced_program
 from ipu_runtime.engine.replicas.collectives import mark_shared
 from ipu_runtime.engine.replicas.first_values import FirstValues
-from ipu_runtime.engine.replicas.inner_graphs import has_collective
+from ipu_runtime.engine.replicas.joining import has_collective
 from ipu_runtime.engine.replicas.late_programs import Built, late_program
 from ipu_runtime.engine.replicas.placement import Placement, current_placement
 from ipu_runtime.engine.replicas.replica_variables import ReplicaVariables

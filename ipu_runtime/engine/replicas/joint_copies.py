@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.inner_graphs import inner_graphs
+from ipu_runtime.frameworks.inner_graphs import inner_graphs
 
 if TYPE_CHECKING:
     from ipu_runtime.engine.replicas.replication import Copies

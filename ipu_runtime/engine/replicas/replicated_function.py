@@ -8,7 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.inner_graphs import CALLS
 from ipu_runtime.engine.replicas.instance_exchange import (
     lost_instances_named,
     take_from,
@@ -19,6 +18,7 @@ from ipu_runtime.engine.replicas.replica_variables import (
     is_random_state,
 )
 from ipu_runtime.engine.replicas.replication import replicate
+from ipu_runtime.frameworks.inner_graphs import CALLS
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
 from ipu_runtime.frameworks.tensorflow_variables import plain_variable
 from ipu_runtime.system.instances import Instance

@@ -10,18 +10,18 @@ import tensorflow as tf
 
 from ipu_runtime.engine.replicas.collectives import SHARED, collective_of
 from ipu_runtime.engine.replicas.exchanges import EXCHANGES
-from ipu_runtime.engine.replicas.inner_graphs import (
-    BRANCHES,
-    LOOPS,
-    draws_inside,
-    inner_graphs,
-    must_be_joined,
-)
+from ipu_runtime.engine.replicas.joining import draws_inside, must_be_joined
 from ipu_runtime.engine.replicas.joint_copies import CopyGraph, copy_call, copy_loop
 from ipu_runtime.engine.replicas.random_seeds import DrawNumbers, draws
 from ipu_runtime.engine.replicas.replica_variables import (
     ReplicaVariables,
     written_handles,
+)
+from ipu_runtime.frameworks.inner_graphs import (
+    BRANCHES,
+    CONDITIONS,
+    LOOPS,
+    inner_graphs,
 )
 from ipu_runtime.frameworks.tensorflow_graphs import copy_handle_data, share_functions
 from ipu_runtime.system.emulated_device import device_draws
@@ -296,11 +296,12 @@ class _Copier:
         # TensorFlow leaves out waits that a predicate has already: take them all.
         controls = [item for r in replicas for item in self._controls(operation, r)]
         controls += [predicate.op for predicate in predicates]
-        yes, no = inner_graphs(operation)
+        number, runners = predicates[0], [*map(runner, inner_graphs(operation))]
         with tf.control_dependencies(controls):
-            done, *flat = tf.cond(
-                tf.cast(predicates[0], tf.bool), runner(yes), runner(no)
-            )
+            if operation.type in CONDITIONS:
+                done, *flat = tf.cond(tf.cast(number, tf.bool), *runners)
+            else:
+                done, *flat = tf.switch_case(number, runners)
         size = len(operation.outputs)
         firsts = range(0, size * len(replicas), size) if size else [0] * len(replicas)
         return [flat[first : first + size] for first in firsts], done.op

@@ -127,6 +127,23 @@ def test_gradients_go_back_to_the_replicas_that_the_values_came_from() -> None:
     np.testing.assert_allclose(meant[0], [[1, 2, 3, 4]] * 2)
 
 
+@pytest.mark.parametrize("taken", range(3))
+def test_replicas_go_through_cases_together(taken: int) -> None:
+    def body(row: Any) -> Any:
+        number = taken + tf.cast(0 * row[0], tf.int32)
+        cases = [
+            lambda: cross_replica_ops.cross_replica_sum(row),
+            lambda: 2 * row,
+            lambda: cross_replica_ops.cross_replica_mean(row),
+        ]
+        return tf.switch_case(number, cases)
+
+    results = on_replicas(body, ROWS, replicas=2)[0]
+    both = ROWS[:2].sum(axis=0)
+    expected = ([both, both], 2 * ROWS[:2], [both / 2, both / 2])[taken]
+    np.testing.assert_allclose(results, expected, rtol=1e-6)
+
+
 def test_reductions_within_a_replica_fill_up_with_zeros() -> None:
     shards = [tf.constant([1.0, 2.0, 3.0]), tf.constant([4.0, 5.0])]
     longer = [np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 0.0])]

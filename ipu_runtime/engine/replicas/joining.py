@@ -1,35 +1,14 @@
-"""The graphs inside an operation: branches, loops and calls of functions."""
+"""Which operations replicas have to go through together."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu_runtime.engine.replicas.collectives import collective_of
 from ipu_runtime.engine.replicas.random_seeds import draws
-from ipu_runtime.frameworks.tensorflow_graphs import (
-    branch_graphs,
-    called_graph,
-    loop_graphs,
-)
-
-BRANCHES = ("If", "StatelessIf")
-LOOPS = ("While", "StatelessWhile")
-CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+from ipu_runtime.frameworks.inner_graphs import holds, inner_graphs
 
 _EXCHANGES = ("sum", "mean", "gather")
-
-_known: weakref.WeakKeyDictionary[Any, Sequence[Any]] = weakref.WeakKeyDictionary()
-
-
-def inner_graphs(operation: Any) -> Sequence[Any]:
-    """Return both branches, or condition and body, or the function that is called."""
-    if operation.type not in (*BRANCHES, *LOOPS, *CALLS):
-        return ()
-    if operation not in _known:
-        _known[operation] = _read(operation)
-    return _known[operation]
 
 
 def has_collective(graph: Any) -> bool:
@@ -57,22 +36,6 @@ def must_be_joined(operation: Any, exchange: bool) -> bool:
 def draws_inside(operation: Any) -> bool:
     """Tell whether random numbers are drawn in an operation's graphs."""
     return any(holds(graph, draws) for graph in inner_graphs(operation))
-
-
-def _read(operation: Any) -> Sequence[Any]:
-    if operation.type in BRANCHES:
-        return branch_graphs(operation)
-    if operation.type in LOOPS:
-        return loop_graphs(operation)
-    return (called_graph(operation),)
-
-
-def holds(graph: Any, test: Callable[[Any], bool]) -> bool:
-    """Tell whether a graph, or one inside of it, has such an operation."""
-    return any(
-        test(operation) or any(holds(inner, test) for inner in inner_graphs(operation))
-        for operation in graph.get_operations()
-    )
 
 
 def _shares(operation: Any) -> bool:
