@@ -51,11 +51,12 @@ def _summary(plan: Plan) -> Html:
         ]
         parts.append(tag("ul", *lines))
     if plan.step is not None:
+        updates = f"{plan.updates_per_epoch:,} weight updates per epoch; "
         words = (
             f"{_many(plan.replicas, 'replica')} of "
             f"{_many(plan.ipus_per_replica, 'IPU')}, {plan.ipus} reserved; "
             f"{plan.samples_per_second:,.0f} samples/s; "
-            f"{plan.updates_per_epoch:,} weight updates per epoch; "
+            f"{updates if plan.request.training else ''}"
             f"compiling {plan.compile_s:.0f} s. All modelled."
         )
         parts.append(tag("p", words))

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from ipu_runtime import utils
 from ipu_runtime.compat.plugin.poplar.ops import gen_ipu_ops
 from ipu_runtime.config import reset_ipu_configuration
+from ipu_runtime.engine.planning.own_request import plan_own
 from ipu_runtime.ipu_strategy import IPUStrategy
+from ipu_runtime.plan.model.tensors import streamed_bytes
+from ipu_runtime.plan.plan import Plan, PlanRequest
 
 pytestmark = pytest.mark.slow
 
@@ -125,3 +130,44 @@ def test_synthetic_data_leaves_zeros(
     predicted = model.predict(X + 1, batch_size=2, verbose=0)
     assert predicted.shape == (8, 2)
     assert not predicted.any()
+
+
+def test_a_program_of_the_scripts_own_counts_the_samples_that_it_takes() -> None:
+    element = tf.zeros((8, 5)), tf.zeros((8,), tf.int32)
+    batches = tf.data.Dataset.from_tensors(element).repeat()
+
+    @tf.function
+    def learn(iterator: Any) -> Any:
+        total = tf.constant(0.0)
+        for _ in tf.range(10):
+            x, _ = next(iterator)
+            total += tf.reduce_sum(tf.matmul(x, tf.ones((5, 5))))
+        return total
+
+    with IPUStrategy().scope():
+        graph = learn.get_concrete_function(iter(batches)).graph
+    request, plan = _planned(graph)
+    assert (request.batch_size, request.batches) == (8, 10)
+    assert streamed_bytes(request.model, 8, label_values=0) == 8 * (5 + 1) * 4
+    assert plan.samples_per_second == pytest.approx(8 / plan.ipu_step_us * 1e6)
+    assert len(_remarks(request)) == 1
+
+
+def test_a_program_without_data_sets_says_what_counts_as_a_sample() -> None:
+    square = tf.function(lambda x: tf.matmul(x, x))
+    request, _ = _planned(square.get_concrete_function(tf.zeros((5, 5))).graph)
+    assert request.batch_size == 1
+    assert any("counts as one sample" in text for text in _remarks(request))
+
+
+def _planned(graph: Any) -> tuple[PlanRequest, Plan]:
+    planned = plan_own("learn", graph, replicas=1, shards=1)
+    assert planned.request is not None
+    assert planned.plan is not None
+    return planned.request, planned.plan
+
+
+def _remarks(request: PlanRequest) -> tuple[str, ...]:
+    (layer,) = request.model.stage_layers
+    assert layer.traced is not None
+    return layer.traced.remarks

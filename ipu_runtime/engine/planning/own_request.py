@@ -18,7 +18,9 @@ from ipu_runtime.system.emulated_device import device_for
 
 _NO_BATCH = 1_000_003
 """A prime that divides no extent: a program of fixed shapes has no batch to find."""
+_VALUE_BYTES = 4
 _UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+_FEED = "IteratorGetNext"
 _REMARK = (
     "the whole program counts as one layer, and one {step} as one step; memory is "
     "weights, results and the largest operation, without what gradients keep"
@@ -55,10 +57,15 @@ def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
     operations = tuple(walk.plain_ops(inner.get_operations()))
     if not operations:
         return None
-    remarks = [_REMARK.format(step="iteration" if inner is not graph else "execution")]
+    step = "iteration" if inner is not graph else "execution"
+    batch, sample_bytes = _fed(inner)
+    remarks = [_REMARK.format(step=step)]
+    if not sample_bytes:
+        remarks.append(f"it takes no batches: one {step} counts as one sample")
     remarks += dict.fromkeys(walk.remarks)
-    if walk.unknown:
-        names = ", ".join(sorted(walk.unknown))
+    # What a data set gives is streamed, and then moves to where it is used.
+    if unknown := walk.unknown - {_FEED}:
+        names = ", ".join(sorted(unknown))
         remarks.append(f"{names}: not known, counted as data that move")
     work = TracedWork(operations, operations, remarks=tuple(remarks))
     weights = tuple(
@@ -66,18 +73,42 @@ def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
         for variable in _variables(graph)
         if variable.dtype.is_floating
     )
-    source = Layer(LayerSpec("input", "Input", {"shape": [1]}), (), (1,))
+    fed = max(1, -(-sample_bytes // _VALUE_BYTES))
+    source = Layer(LayerSpec("input", "Input", {"shape": [fed]}), (), (fed,))
     spec = LayerSpec(name, "Program", {}, ("input",))
-    layer = Layer(spec, ((1,),), (1,), weights, traced=work)
+    layer = Layer(spec, ((fed,),), (1,), weights, traced=work)
     model = ModelSpec((source, layer), (name,))
     request = PlanRequest(
         model,
-        batch_size=1,
+        batch_size=batch,
         batches=iterations * replicas,
         steps_per_execution=iterations,
         training=False,
     )
     return on_device(request, device_for(None))
+
+
+def _fed(graph: Any) -> tuple[int, int]:
+    """Return the samples of a step that come from data sets, and the bytes of one.
+
+    Those of the first data set count; the bytes are those of all. Loops inside of the
+    step take further ones, which are not known.
+    """
+    operations = graph.get_operations()
+    for call in (operation for operation in operations if operation.type in CALLS):
+        operations += inner_graphs(call)[0].get_operations()
+    parts = [
+        part
+        for operation in operations
+        if operation.type == _FEED
+        for part in operation.outputs
+        if part.shape.is_fully_defined()
+    ]
+    if not parts:
+        return 1, 0
+    batch = int(parts[0].shape[0]) if parts[0].shape.rank else 1
+    total = sum(part.shape.num_elements() * part.dtype.size for part in parts)
+    return batch, -(-total // batch)
 
 
 def _variables(graph: Any) -> list[Any]:

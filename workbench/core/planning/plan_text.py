@@ -72,6 +72,7 @@ def _headline(plan: Plan) -> list[str]:
     batch = plan.request.batch_size * accumulation * max(plan.replicas, 1)
     epoch_us = plan.ipu_step_us * plan.steps_per_epoch
     epoch = microseconds(epoch_us) if epoch_us < 1e6 else duration(epoch_us / 1e6)
+    updates = f", {_number(plan.updates_per_epoch, 'weight update')} of {batch} samples"
     rows = [
         ("step", microseconds(plan.ipu_step_us), "one micro-batch on one replica"),
         (
@@ -85,8 +86,7 @@ def _headline(plan: Plan) -> list[str]:
             epoch,
             f"{_number(plan.steps_per_epoch, 'step')}, "
             f"{_number(plan.executions_per_epoch, 'execution')} of "
-            f"{plan.steps_per_execution}, "
-            f"{_number(plan.updates_per_epoch, 'weight update')} of {batch} samples",
+            f"{plan.steps_per_execution}{updates if plan.request.training else ''}",
         ),
         ("compilation", duration(plan.compile_s), "before the first step"),
     ]
