@@ -35,6 +35,7 @@ HABITS = {
     "TensorBoard(write_grads=, batch_size=)": "neither",
     "history['lr']": "`history['learning_rate']`",
     "compile(experimental_steps_per_execution=)": "`steps_per_execution=`",
+    "compile(steps_per_execution=None)": "`steps_per_execution=1`, or nothing",
     "evaluate() without a loss": "a `loss` in `compile`",
     "train_on_batch(reset_metrics=)": "`model.reset_metrics()` between batches",
     "layer.trainable = False after compile": "`compile` again after each change",

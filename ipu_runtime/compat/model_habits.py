@@ -39,6 +39,9 @@ def _take_older_arguments() -> None:
         if older is not None:
             hint("compile(experimental_steps_per_execution=)")
             kwargs["steps_per_execution"] = older
+        if kwargs.get("steps_per_execution", 1) is None:
+            hint("compile(steps_per_execution=None)")
+            kwargs["steps_per_execution"] = 1
         if _one_list_for_all(self, kwargs.get("metrics")):
             hint("compile(metrics=['accuracy']) of several outputs")
             kwargs["metrics"] = [list(kwargs["metrics"]) for _ in self.outputs]

@@ -39,8 +39,14 @@ def add_remedies(
     """Add two lines to an error that the device's rules for counts explain."""
     try:
         request = _request(model, options, device, phase, feed, steps)
+        notes = _remedies(request)
     except Exception:  # the script's own error is what counts, not a second one
         return
+    for note in notes:
+        error.add_note(f"ipu_runtime: {note}")
+
+
+def _remedies(request: PlanRequest) -> list[str]:
     changes: dict[str, Any] = {}
     first: Problem | None = None
     plan = make_plan(request, with_remedies=False)
@@ -54,11 +60,10 @@ def add_remedies(
         request = replace(request, **changed)
         plan = make_plan(request, with_remedies=False)
     if first is None or not plan.ok or plan.step is None:
-        return
+        return []
     values = ", ".join(f"{where} = {value}" for where, value in changes.items())
     time = f"{plan.ipu_us_per_batch:,.0f} us per batch"
-    error.add_note(f"ipu_runtime: {first}")
-    error.add_note(f"ipu_runtime: planned: {values} runs, {time}")
+    return [str(first), f"planned: {values} runs, {time}"]
 
 
 def _is_count(problem: Problem) -> bool:

@@ -256,6 +256,14 @@ def _check_accumulation(
                 f"nearest is {max(1, round(per_execution / count)) * count}."
             )
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    own = optimizer.gradient_accumulation_steps
+    if own:
+        raise ValueError(
+            "Programs of the device accumulate gradients themselves, not with the "
+            f"optimizer's `gradient_accumulation_steps` (set to {own}): leave it out, "
+            "and use `set_gradient_accumulation_options` or `set_pipelining_options` "
+            "of the model."
+        )
     minimize = getattr(type(optimizer), "minimize", None)
     inherited = getattr(keras.optimizers.Optimizer, "minimize", None)
     if (count > 1 or options.pipelined) and minimize is not inherited:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from keras import tree
 
@@ -35,6 +36,11 @@ def count_steps(
     Args:
         requested: `steps_per_epoch` or `steps`: batches over all replicas.
     """
+    if not isinstance(per_execution, int | np.integer) or per_execution < 1:
+        raise ValueError(
+            f"`steps_per_execution` is {per_execution!r}, but a program of the device "
+            "needs a whole number from 1 on."
+        )
     batches = _batches(feed, requested)
     steps = batches // replicas
     explicit = requested is not None and requested != feed.batches

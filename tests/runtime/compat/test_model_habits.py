@@ -105,6 +105,13 @@ def test_metrics_without_a_loss_are_evaluated() -> None:
         model.fit(X, X[:, :1], 4, verbose=0)
 
 
+def test_no_steps_per_execution_are_one() -> None:
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", steps_per_execution=None)
+    model.fit(X, X[:, :1], batch_size=4, verbose=0)
+    assert model.optimizer.iterations == 2
+
+
 def test_one_list_of_metrics_counts_for_every_output() -> None:
     model = _functional(outputs=2)
     model.compile("sgd", ["mse", "mse"], metrics=["mae"])

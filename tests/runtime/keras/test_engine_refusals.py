@@ -62,6 +62,13 @@ def accumulate(count: int) -> Callable[[Any], None]:
     return lambda model: model.set_pipelining_options(count)
 
 
+def accumulating() -> Any:
+    """Return a model whose optimizer accumulates, which Keras 2 had not."""
+    model = made(compiled=False)
+    model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2), "mse")
+    return model
+
+
 CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "not compiled": (
         lambda: made(compiled=False).fit(X, Y),
@@ -108,6 +115,16 @@ CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: made(ipus=2, steps_per_execution=3).fit(X, Y, batch_size=4),
         ValueError,
         r"must be a divisor of the number of batches \(4\).*to this replica",
+    ),
+    "steps per execution of a word": (
+        lambda: made(steps_per_execution="auto").fit(X, Y, batch_size=4),
+        ValueError,
+        "`steps_per_execution` is 'auto'.*a whole number from 1 on",
+    ),
+    "accumulation of Keras": (
+        lambda: accumulating().fit(X, Y, batch_size=4),
+        ValueError,
+        r"`gradient_accumulation_steps` \(set to 2\).*set_gradient_accumulation",
     ),
     "accumulation unset": (
         lambda: made(2, (0, 0, 1)).fit(X, Y, batch_size=4),
