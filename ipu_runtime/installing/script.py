@@ -51,6 +51,13 @@ def run_script(
         if name is not None and not Path(name).is_file():
             print(f"ipu_runtime: {name}: no such {what}", file=sys.stderr)
             return 2
+    if file.suffix == ".ipynb":
+        print(
+            f"ipu_runtime: {script}: a notebook is no script; open it with Jupyter and "
+            "begin with: import ipu_runtime; ipu_runtime.install()",
+            file=sys.stderr,
+        )
+        return 2
     # TensorFlow's own start-up messages are not what the script has to say.
     prepare_environment()
     install()

@@ -172,11 +172,17 @@ def test_exit_codes_are_those_of_python(
     assert words in result.stderr
 
 
-def test_usage_errors() -> None:
+def test_usage_errors(tmp_path: Path) -> None:
     assert run([sys.executable, "-m", "ipu_runtime"]).returncode == 2
     missing = run([sys.executable, "-m", "ipu_runtime", "no_such_script.py"])
     assert missing.returncode == 2
     assert missing.stderr == "ipu_runtime: no_such_script.py: no such script\n"
+    notebook = tmp_path / "steps.ipynb"
+    notebook.write_text('{"cells": [{"execution_count": null}]}')
+    refused = run([sys.executable, "-m", "workbench", "exec", str(notebook)])
+    assert refused.returncode == 2
+    assert "a notebook is no script" in refused.stderr
+    assert refused.stderr.count("\n") == 1
 
 
 def test_scripts_import_their_neighbours(tmp_path: Path) -> None:
