@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ipu_runtime.estimators import serving_inputs
+from ipu_runtime.installing.public_modules import ABSENT
 
 export = serving_inputs
 CheckpointSaverHook = tf.compat.v1.train.CheckpointSaverHook
@@ -25,6 +26,10 @@ SessionRunValues = tf.compat.v1.train.SessionRunValues
 StepCounterHook = tf.compat.v1.train.StepCounterHook
 StopAtStepHook = tf.compat.v1.train.StopAtStepHook
 SummarySaverHook = tf.compat.v1.train.SummarySaverHook
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module 'tf.estimator' has no attribute {name!r}{ABSENT}")
 
 
 class ModeKeys:

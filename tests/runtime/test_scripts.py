@@ -104,13 +104,18 @@ try:
     ipu.vertex_edsl
 except AttributeError as error:
     print(error)
+try:
+    tf.compat.v1.estimator.train_and_evaluate
+except AttributeError as error:
+    print(error)
 """
 
 
 def test_installing_completes_what_is_loaded_already(tmp_path: Path) -> None:
     result = run([sys.executable, script(tmp_path, NOTEBOOK)])
     assert result.returncode == 0, result.stderr
-    assert "'vertex_edsl'; the emulator does not have it" in result.stdout
+    for name in ("vertex_edsl", "train_and_evaluate"):
+        assert f"attribute '{name}'; the emulator does not have it" in result.stdout
 
 
 OLDER = """
