@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
 
 
 def count_steps(steps: int, after: Sequence[Any]) -> Any:
@@ -20,7 +20,7 @@ def count_steps(steps: int, after: Sequence[Any]) -> Any:
 def check_step_untouched() -> None:
     """Raise if the program being built advances the global step itself."""
     step = tf.compat.v1.train.get_global_step()
-    if any(operation.type in _WRITES for operation in _users(step)):
+    if any(operation.type in ASSIGNMENTS for operation in _users(step)):
         raise ValueError(
             "Illegal increment of the `global_step` in model_fn: the estimator "
             "counts steps itself. Leave out `global_step` in minimize()."

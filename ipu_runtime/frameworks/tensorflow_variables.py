@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+"""Types of operations that write a whole variable."""
+
 
 def move_variable_initialization_to_cpu(graph: Any = None) -> None:
     """Pin initialisers of a graph's variables to the CPU; nothing to do eagerly."""

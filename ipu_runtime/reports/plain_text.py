@@ -26,6 +26,13 @@ _SIGNS = {
 del _SIGNS[ord("\n")], _SIGNS[ord("\t")]
 _HARMFUL = re.compile(f"[{''.join(map(re.escape, map(chr, _SIGNS)))}{_SURROGATES}]")
 
+_TERMINAL = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)")
+
+
+def without_terminal_codes(text: str) -> str:
+    """Return what was printed for a terminal, without its colours and commands."""
+    return _TERMINAL.sub("", text)
+
 
 def plain_text(text: str) -> str:
     """Return a text in which only line ends and tabs are more than visible signs."""

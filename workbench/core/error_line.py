@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 
+from ipu_runtime.reports.plain_text import without_terminal_codes
+
 _HEADING = re.compile(
     r"Exception encountered when calling |Graph execution error:|Detected at |File \""
     r"|<stack traces unavailable>|\d+ root error\(s\) found"
 )
 """How Keras and TensorFlow begin; what it was follows below."""
-_COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def telling_line(error: BaseException) -> str:
     """Return the first line of an error's text that says something."""
-    text = _COLOUR_CODE.sub("", str(error))
+    text = without_terminal_codes(str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not _HEADING.match(line)] or lines
     if len(told) > 1 and told[0].endswith(":"):

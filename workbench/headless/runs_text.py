@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipu_runtime.reports.plain_text import without_terminal_codes
 from ipu_runtime.reports.quantities import duration, four_digits
 from workbench.core.charts.plotting import Chart, Line, draw
 from workbench.core.comparing.compare import Comparison, MetricRow
@@ -36,7 +36,6 @@ _MARKERS = ("●", "▲", "■", "◆", "+", "%")
 _WHOLE = ("epochs", "samples_per_second")
 _CHART_HEIGHT = 14
 _CHARTED = ("loss", "accuracy")
-_COLOUR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def print_run(run: StoredRun) -> None:
@@ -167,5 +166,5 @@ def _print_chart(metric: str, series: Sequence[RunSeries]) -> None:
     encoding = (sys.stdout.encoding or "").lower()
     plain = not encoding.startswith("utf")
     drawn = draw(Chart(lines, ascii_only=plain), width, _CHART_HEIGHT)
-    for line in _COLOUR_CODE.sub("", drawn).splitlines():
+    for line in without_terminal_codes(drawn).splitlines():
         print_line(line.rstrip())

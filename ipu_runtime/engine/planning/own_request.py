@@ -7,19 +7,17 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.planning.program_plan import ProgramPlan, on_device
-from ipu_runtime.engine.reading.graph_walk import GraphWalk
+from ipu_runtime.engine.reading.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.reading.loop_trips import trips
 from ipu_runtime.frameworks.inner_graphs import CALLS, LOOPS, holds, inner_graphs
+from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.model.traced_ops import TracedWork
 from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.system.emulated_device import device_for
 
-_NO_BATCH = 1_000_003
-"""A prime that divides no extent: a program of fixed shapes has no batch to find."""
 _VALUE_BYTES = 4
-_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 _FEED = "IteratorGetNext"
 _REMARK = (
     "the whole program counts as one layer, and one {step} as one step; memory is "
@@ -52,7 +50,7 @@ def plan_own(name: str, graph: Any, replicas: int, shards: int) -> ProgramPlan:
 
 
 def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
-    walk = GraphWalk(_NO_BATCH)
+    walk = GraphWalk(NO_BATCH)
     inner, iterations = repeated(graph)
     operations = tuple(walk.plain_ops(inner.get_operations()))
     if not operations:
@@ -153,4 +151,4 @@ def _changes_weights(operation: Any) -> bool:
     if operation.type.startswith("ResourceApply"):
         return True
     # Counters of steps and random states are whole numbers.
-    return operation.type in _UPDATES and operation.inputs[1].dtype.is_floating
+    return operation.type in ASSIGNMENTS and operation.inputs[1].dtype.is_floating

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_runtime.engine.reading.graph_walk import GraphWalk
+from ipu_runtime.engine.reading.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.reading.keras_reader import ReadModel
 from ipu_runtime.frameworks.inner_graphs import LOOPS, all_operations, inner_graphs
 from ipu_runtime.plan.costs.op_costs import ADD
@@ -26,9 +26,6 @@ Measured on CPUs: XLA fuses those others, the graph executor's matrix products a
 the faster ones. Both are even here, for transformers as well as for recurrent cells.
 """
 _LONG_RUN_FLOPS = 2e9
-_NO_BATCH = 2**62
-"""Divides no extent, so that a walk takes every extent as it is."""
-
 _SLOW = {
     OpKind.CONVOLUTION: "convolutions",
     OpKind.DATA_GRADIENT: "convolutions",
@@ -77,7 +74,7 @@ def is_worth_compiling(batches: int) -> bool:
 def choose_executor(program: Any) -> ExecutorChoice:
     """Choose by the operations that the loop of a traced program repeats."""
     loops = [item for item in program.get_operations() if item.type in LOOPS]
-    walk, ops = GraphWalk(_NO_BATCH), list[TracedOp]()
+    walk, ops = GraphWalk(NO_BATCH), list[TracedOp]()
     types = {item.type for item in all_operations(program)}
     for loop in loops:
         ops += walk.plain_ops(inner_graphs(loop)[1].get_operations())

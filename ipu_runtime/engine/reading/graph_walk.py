@@ -27,6 +27,8 @@ from ipu_runtime.plan.model.traced_ops import (
     values_at,
 )
 
+NO_BATCH = 2**62
+"""Divides no extent: a walk takes every one as it is, for shapes that are fixed."""
 _FEW = 17
 """Fewer whole numbers than these are a counter, a seed or a shape."""
 _SEVERAL_EXTENTS = (

@@ -14,8 +14,7 @@ import tensorflow as tf
 from ipu_runtime.frameworks.keras_calls import mask_of, set_mask
 from ipu_runtime.frameworks.keras_state import fresh_layer_names
 from ipu_runtime.frameworks.tensorflow_graphs import wait_for
-
-_WRITES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
+from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def _noticing(original: Callable[..., Any], scope: ModelScope) -> Callable[..., 
 
 def _with_updates(outputs: Any, operations: Sequence[Any]) -> Any:
     """Make outputs wait for the writes among `operations`, and those for reads."""
-    writes = [operation for operation in operations if operation.type in _WRITES]
+    writes = [operation for operation in operations if operation.type in ASSIGNMENTS]
     if writes:
         # A layer that is built by its first call also makes its initial values here.
         initial = {item.initializer.name for item in tf.compat.v1.global_variables()}

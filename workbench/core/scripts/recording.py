@@ -21,13 +21,12 @@ from workbench.core.runs.events import Event, RunEnded, RunStarted, RunStatus
 from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.run_summary import noted
+from workbench.core.runs.series import TRAINING
 from workbench.core.scripts.git_commit import commit_of
 from workbench.core.scripts.program_tables import program_tables
 from workbench.core.scripts.record_thread import RecordThread
 from workbench.core.scripts.script_log import copied_output
 from workbench.core.scripts.script_observer import ScriptObserver
-
-_TRAINING = ("fit", "train")
 
 
 class ScriptRecording:
@@ -102,7 +101,7 @@ class ScriptRecording:
         record, thread, plan = self._record, self._thread, call.planned.plan
         if record is None or thread is None:
             return ""
-        first_training = call.kind in _TRAINING and self._main_kind not in _TRAINING
+        first_training = call.kind in TRAINING and self._main_kind not in TRAINING
         if not self._main_kind or first_training:
             self._main_kind = call.kind
             self._tables = {**self._tables, **program_tables(call)}

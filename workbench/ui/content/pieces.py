@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from textual.content import Content
+
+from workbench.core.planning.text_table import bar as plain_bar
 
 Part = str | Content | tuple[str, str]
 
@@ -15,10 +16,6 @@ BAD = "bold $error"
 WARN = "$warning"
 GOOD = "$success"
 MARK = "bold $accent"
-
-_EIGHTHS = " ▏▎▍▌▋▊▉"
-_FULL = "█"
-_TERMINAL = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?)")
 
 
 def line(*parts: Part) -> Content:
@@ -32,13 +29,9 @@ def lines(*rows: Content | str) -> Content:
 
 
 def bar(fraction: float, width: int) -> str:
-    """Return a horizontal bar of exactly `width` cells."""
-    eighths = round(min(max(fraction, 0.0), 1.0) * width * 8)
-    if fraction > 0:
-        eighths = max(eighths, 1)
-    full, rest = divmod(eighths, 8)
-    text = _FULL * full + (_EIGHTHS[rest] if rest else "")
-    return text.ljust(width)
+    """Return a bar of exactly `width` cells, visible if there is anything at all."""
+    least = 1 / (8 * width) if fraction > 0 else 0.0
+    return plain_bar(max(fraction, least), width).ljust(width)
 
 
 def fit(text: str, width: int, right: bool = False) -> str:
@@ -46,11 +39,6 @@ def fit(text: str, width: int, right: bool = False) -> str:
     if len(text) > width:
         text = text[: max(0, width - 1)] + "…" if width > 0 else ""
     return text.rjust(width) if right else text.ljust(width)
-
-
-def without_terminal_codes(text: str) -> str:
-    """Return what a program has printed for a terminal, without its colours."""
-    return _TERMINAL.sub("", text)
 
 
 def fit_apart(texts: Sequence[str], width: int) -> list[str]:

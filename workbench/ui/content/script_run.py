@@ -8,6 +8,7 @@ from pathlib import Path
 from textual.content import Content
 
 from ipu_runtime.plan.config.file_reading import read_end
+from ipu_runtime.reports.plain_text import without_terminal_codes
 from ipu_runtime.reports.quantities import plural
 from workbench.core.runs.events import CallBegan, RunStatus
 from workbench.core.runs.run_monitor import RunMonitor
@@ -18,7 +19,6 @@ from workbench.ui.content.pieces import (
     Part,
     line,
     lines,
-    without_terminal_codes,
     wrapped,
 )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from textual.content import Content
 
 from ipu_runtime.plan.config.file_reading import read_end
+from ipu_runtime.reports.plain_text import without_terminal_codes
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.ui.content.pieces import (
     BAD,
@@ -14,7 +15,6 @@ from workbench.ui.content.pieces import (
     MUTED,
     line,
     lines,
-    without_terminal_codes,
     wrapped,
 )
 from workbench.ui.content.run_tables import log_lines

@@ -21,9 +21,9 @@ from workbench.ui.controllers.runs import RunController
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.filter_line import FilterLine
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.ui.widgets.sidebar_lists import MOST_ROWS
 
 _LOOK_EVERY_S = 1.0
-_MOST_ROWS = 2_000
 _ID, _BEGUN, _RESULT = 17, 13, 11
 _KEYS = "enter open  space mark  / filter  o order  P pin  n note  t tags  e name"
 _MORE_KEYS = "f fork  v run with one change  r resume  D delete  esc closes"
@@ -78,7 +78,7 @@ class RunsScreen(SteadySize, ModalScreen[str]):
             return
         self._shown = state
         rows = [Row(_line(item, item.key in known.marked, width), item.key)
-                for item in entries[:_MOST_ROWS]]  # fmt: skip
+                for item in entries[:MOST_ROWS]]  # fmt: skip
         text = "no run has it" if self._words else "no runs yet: F5 starts one"
         self._table.set_rows(rows or [Row(line((text, MUTED)))])
         self.query_one("#runs-heading", Static).update(_heading(width))

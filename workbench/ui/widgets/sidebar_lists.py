@@ -22,7 +22,7 @@ from workbench.ui.widgets.row_list import Row, RowList
 
 _ROOM_FOR_TIME = 26
 _NO_RUNS = "no runs yet: F5 starts one"
-_MOST_ROWS = 2_000
+MOST_ROWS = 2_000
 """Runs that a list draws; more would keep every key waiting."""
 
 
@@ -70,7 +70,7 @@ class RunList(RowList):
     ) -> None:
         """Show what a filter has let through, the marked ones with a sign."""
         width = max(20, self.scrollable_content_region.width)
-        shown = found[:_MOST_ROWS]
+        shown = found[:MOST_ROWS]
         rows = [self._row(entry, entry.key in marked, width) for entry in shown]
         if len(found) > len(shown):
             text = f"{len(found) - len(shown):,} older: / filters"
