@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.ui.conftest import MakeApp
 from workbench.core.runs.events import RunStatus
+from workbench.core.runs.run_store import StoredRun
 from workbench.ui.controllers.known_runs import RunEntry
+from workbench.ui.screens import runs as runs_screen
+from workbench.ui.widgets.row_list import RowList
 from workbench.ui.widgets.sidebar_lists import RunList
 
 
@@ -22,3 +27,16 @@ async def test_list_draws_the_newest_and_filters_all(make_app: MakeApp) -> None:
         known = app.runs.known
         found = [item for item in entries if known.lets_through(item, "r04999")]
         assert [item.key for item in found] == ["r04999"]
+
+
+async def test_the_table_says_how_many_it_leaves_out(
+    make_app: MakeApp, two_runs: list[StoredRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_screen, "MOST_ROWS", 1)
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.action_runs_list()
+        await pilot.pause()
+        table = app.screen.query_one("#all-runs", RowList)
+        assert len(table.keys) == 1
+        assert "1 more" in table.rows[-1].content.plain

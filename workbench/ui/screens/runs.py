@@ -79,6 +79,9 @@ class RunsScreen(SteadySize, ModalScreen[str]):
         self._shown = state
         rows = [Row(_line(item, item.key in known.marked, width), item.key)
                 for item in entries[:MOST_ROWS]]  # fmt: skip
+        if len(entries) > MOST_ROWS:
+            more = f"{len(entries) - MOST_ROWS:,} more: / filters"
+            rows.append(Row(line((more, MUTED))))
         text = "no run has it" if self._words else "no runs yet: F5 starts one"
         self._table.set_rows(rows or [Row(line((text, MUTED)))])
         self.query_one("#runs-heading", Static).update(_heading(width))
