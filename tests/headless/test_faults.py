@@ -286,7 +286,6 @@ def test_a_disk_that_fills_up_ends_the_run_in_words(
     assert not run.live
 
 
-@pytest.mark.thorough
 def test_a_disk_that_is_full_under_an_estimator(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,7 +154,6 @@ def test_a_killed_instance_ends_all(killed: tuple[StoredRun, list[Event]]) -> No
     assert end.message.startswith("instance 1 of 2 was ended by SIGKILL")
 
 
-@pytest.mark.thorough
 def test_a_run_is_that_of_its_first_instance(
     spec: ExperimentSpec, resumed: tuple[StoredRun, list[Event]]
 ) -> None:
@@ -171,7 +170,6 @@ def test_a_run_is_that_of_its_first_instance(
     assert logs == ["0.log", "1.log"]
 
 
-@pytest.mark.thorough
 def test_it_goes_on_inside_an_epoch_and_learns_what_its_script_does(
     killed: tuple[StoredRun, list[Event]],
     resumed: tuple[StoredRun, list[Event]],

@@ -44,8 +44,14 @@ def _statuses(home: Path) -> set[str]:
     }
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGHUP, marks=pytest.mark.thorough),
+        pytest.param(signal.SIGINT, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_signal_to_the_group_ends_it_in_time(
     start: Start, tmp_path: Path, number: int
 ) -> None:

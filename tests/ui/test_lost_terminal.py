@@ -55,7 +55,6 @@ def test_a_lost_terminal_stops_the_run_and_keeps_its_record(home: Path) -> None:
     assert _description(home)["status"] == "stopped"
 
 
-@pytest.mark.thorough
 def test_a_request_to_end_stops_the_run_and_restores_the_terminal(home: Path) -> None:
     child = _app_with_live_run()
     os.kill(child.pid, signal.SIGTERM)

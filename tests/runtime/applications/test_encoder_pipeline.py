@@ -113,13 +113,14 @@ class Lamb:
         return after
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("options", "replicas"),
     [
         (("--one-ipu",), 1),
         # Powers of two scale without rounding.
-        (("--loss-scaling", 128, "--replicas", 2), 2),
+        pytest.param(
+            ("--loss-scaling", 128, "--replicas", 2), 2, marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_lamb_learns_as_by_hand(options: tuple[Any, ...], replicas: int) -> None:

@@ -74,7 +74,6 @@ async def ends(
 
 
 @pytest.mark.slow
-@pytest.mark.thorough
 async def test_a_script_is_run_captured_changed_and_compared(
     make_app: MakeApp, until: Until, tmp_path: Path
 ) -> None:
