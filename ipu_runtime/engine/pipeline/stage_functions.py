@@ -12,6 +12,7 @@ from typing import Any
 from keras.utils import unpack_x_y_sample_weight
 
 from ipu_runtime.engine.pipeline.pipeline_setup import Cut
+from ipu_runtime.engine.pipeline.pooling_gradient import pooled_again
 from ipu_runtime.engine.programs.gradient_capture import captures_gradients
 from ipu_runtime.engine.programs.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.programs.tracing import traced
@@ -108,7 +109,10 @@ class StageFunctions:
         ) -> Any:
             mapping = statistics_state.of_replica(statistics, replica)
             mapping += metrics_state.of_replica(metrics, replica)
-            with self.micro_batch.keyed_scope(mapping, replica, counter) as scope:
+            with (
+                self.micro_batch.keyed_scope(mapping, replica, counter) as scope,
+                pooled_again(),
+            ):
                 values = self._entered(stage, crossing)
                 self._graph.run(
                     self._stages[stage],

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.engine.pipeline.pooling_gradient import pooled_again
 from ipu_runtime.engine.programs.iteration_counter import counted_by
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
 
@@ -38,7 +39,7 @@ def trace_stage(
 ) -> TracedStage:
     """Trace a stage; only variables and other resources may be captured."""
     graph = FuncGraph(f"stage_{index}")
-    with graph.as_default():
+    with graph.as_default(), pooled_again():
         for argument in arguments:
             placeholder = tf.compat.v1.placeholder(argument.dtype, argument.shape)
             graph.inputs.append(placeholder)

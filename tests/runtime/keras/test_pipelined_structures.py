@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig
 from ipu_runtime.engine.programs import executor_choice
@@ -223,3 +224,36 @@ def test_a_long_run_tells_its_own_loss_when_it_ends(
     losses = [seen.logs["loss"] for seen in ends]
     assert len(set(losses)) == len(FEATURES) // 4 - 1
     assert all(seen.host_step_ms > 0 for seen in watcher.seen)
+
+
+@pytest.mark.parametrize("options", [{}, {"strides": 1}, {"padding": "same"}])
+def test_maxima_get_their_gradients_across_functions(options: dict[str, Any]) -> None:
+    def build() -> Any:
+        keras.utils.set_random_seed(0)
+        return keras.Sequential(
+            [
+                keras.Input((7, 7, 2)),
+                # Where it is 0, several values of a window are its maximum.
+                keras.layers.Conv2D(4, 3, activation="relu"),
+                keras.layers.MaxPooling2D(2, **options),
+                keras.layers.Flatten(),
+                keras.layers.Dense(1),
+            ]
+        )
+
+    images = _random.normal(size=(16, 7, 7, 2)).astype(np.float32)
+    with strategy(2).scope():
+        model = build()
+        model.set_pipeline_stage_assignment([0, 0, 0, 1])
+        model.set_pipelining_options(4)
+        model.compile(keras.optimizers.SGD(0.1), "mse", steps_per_execution=4)
+        model.fit(images, NUMBERS, batch_size=4, shuffle=False, verbose=0)
+    hand = build()
+    with tf.GradientTape() as tape:
+        batches = zip(np.split(images, 4), np.split(NUMBERS, 4), strict=True)
+        loss = tf.add_n([tf.reduce_mean((hand(x) - y) ** 2) for x, y in batches])
+    gradients = tape.gradient(loss, hand.trainable_variables)
+    for got, weight, gradient in zip(
+        model.get_weights(), hand.get_weights(), gradients, strict=True
+    ):
+        np.testing.assert_allclose(got, weight - 0.1 * gradient, rtol=1e-4, atol=1e-6)
