@@ -133,6 +133,9 @@ def test_more_ipus_are_no_remedy_for_a_layer_that_none_holds(
     path.write_text("\n".join([start, *layers, last + end]))
     _optimize(str(path), "--ipus", ipus)
     assert answer in capsys.readouterr().out
+    if "alone" in answer:
+        _optimize(str(path), "--ipus", ipus, "--fix", "data.batch_size")
+        assert "alone" not in capsys.readouterr().out
 
 
 def test_a_fixed_number_of_ipus_is_used(capsys: pytest.CaptureFixture[str]) -> None:

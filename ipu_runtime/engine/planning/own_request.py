@@ -59,7 +59,7 @@ def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
     batch, sample_bytes = _fed(inner)
     remarks = [_REMARK.format(step=step)]
     if not sample_bytes:
-        remarks.append(f"it takes no batches: one {step} counts as one sample")
+        remarks.append(f"its batches are not known: one {step} counts as one sample")
     remarks += dict.fromkeys(walk.remarks)
     # What a data set gives is streamed, and then moves to where it is used.
     if unknown := walk.unknown - {_FEED}:

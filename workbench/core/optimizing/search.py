@@ -95,10 +95,13 @@ class Search:
         return self._beats(self._untried)
 
     def too_large(self) -> tuple[str, ...]:
-        """Return the layers that fit on no IPU, however many there are."""
+        """Return the layers that fit on no IPU, however many there are.
+
+        None where the batch may not be smaller: that might help as well.
+        """
         thriftiest = next(self.space.thriftiest(streams=True), None)
         model, _ = resolved(self.space.spec.model)
-        if thriftiest is None or model is None:
+        if thriftiest is None or model is None or thriftiest.device.micro_batch > 1:
             return ()
         loosest = replace(thriftiest, device=self.space.loosest(thriftiest.device))
         layers = self._bounds.too_large(loosest)
