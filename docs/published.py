@@ -89,7 +89,7 @@ def table() -> str:
             f"{row.modelled:,.0f}",
             f"{row.error:+.0%}".replace("%", " %"),
             f"{row.band.low:,.0f} to {row.band.high:,.0f}",
-            f"{row.plan.fullest_tile * 100:.0f} %",
+            f"{row.plan.memory_fraction * 100:.0f} %",
             str(names.index(row.source) + 1),
         ]
         for row in rows().values()

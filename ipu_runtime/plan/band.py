@@ -94,7 +94,7 @@ FIGURES: Mapping[str, Figure] = {
     "ipu_step_us": lambda plan: plan.ipu_step_us,
     "ipu_us_per_batch": lambda plan: plan.ipu_us_per_batch,
     "samples_per_second": lambda plan: plan.samples_per_second,
-    "tile_memory": lambda plan: plan.fullest_tile,
+    "memory_fraction": lambda plan: plan.memory_fraction,
 }
 """The main figures, by the names that `plan --json` has for them."""
 

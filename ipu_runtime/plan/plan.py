@@ -138,7 +138,9 @@ class IpuMemory:
     by_category: Mapping[str, int]
     """weights, optimizer, accumulators, stash, activations, temporaries, code, io."""
     used_bytes: int
+    """Sum over its tiles."""
     capacity_bytes: int
+    """Of all its tiles."""
     fullest_tile_bytes: int
     tile_capacity_bytes: int
     tiles: int = 0
@@ -164,6 +166,11 @@ class IpuMemory:
         return int(over * self.used_bytes / max(self.fullest_tile_bytes, 1))
 
     @property
+    def memory_fraction(self) -> float:
+        """How full the fullest tile is."""
+        return self.fullest_tile_bytes / max(self.tile_capacity_bytes, 1)
+
+    @property
     def fits(self) -> bool:
         """Whether the fullest tile has room."""
         return self.fullest_tile_bytes <= self.tile_capacity_bytes
@@ -171,10 +178,10 @@ class IpuMemory:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Modelled time of one step (micro-batch) on one replica, in its parts.
+    """Modelled time of one step, in its parts: every replica takes one batch.
 
-    In a pipeline, compute, exchange, sync and infeed are means over its IPUs, and the
-    bubble is what remains of the time that the slowest IPU needs.
+    In a pipeline, compute, exchange, sync and infeed are means over its IPUs, and
+    waiting is what remains of the time that the slowest IPU needs, copies apart.
     """
 
     compute_us: float
@@ -183,8 +190,8 @@ class StepTime:
     """Superstep overhead: counted supersteps times their fixed cost."""
     links_us: float
     """Copies between IPUs and the all-reduce over replicas."""
-    bubble_us: float
-    """Time that IPUs of a pipeline wait for each other."""
+    waiting_us: float
+    """Time that IPUs of a pipeline wait for each other: bubble, unequal stages."""
     update_us: float
     infeed_us: float
     launch_us: float
@@ -203,7 +210,7 @@ class StepTime:
             + self.exchange_us
             + self.sync_us
             + self.links_us
-            + self.bubble_us
+            + self.waiting_us
             + self.update_us
             + self.host_us
         )
@@ -244,8 +251,6 @@ class Plan:
     executions_per_epoch: int = 0
     updates_per_epoch: int = 0
     batches_dropped: int = 0
-    waiting_fraction: float = 0.0
-    """Share of a pipeline run in which IPUs do no forward or backward work."""
     compile_s: float = 0.0
     copy_us: float = 0.0
     """Copies between IPUs in one program step of a pipeline."""
@@ -285,13 +290,20 @@ class Plan:
         return self.schedule.bubble_fraction if self.schedule else 0.0
 
     @property
+    def waiting_fraction(self) -> float:
+        """Share of a step in which IPUs of a pipeline wait for each other."""
+        if self.step is None or not self.ipu_step_us:
+            return 0.0
+        return self.step.waiting_us / self.ipu_step_us
+
+    @property
     def ok(self) -> bool:
         """Whether the run can start on the modelled device."""
         return all(item.severity is Severity.WARNING for item in self.problems)
 
     @property
     def ipu_step_us(self) -> float:
-        """Modelled time of one step on one replica."""
+        """Modelled time of one step, in which every replica takes one batch."""
         return self.step.total_us if self.step else 0.0
 
     @property
@@ -300,10 +312,14 @@ class Plan:
         return self.ipu_step_us / self.replicas if self.replicas else 0.0
 
     @property
-    def fullest_tile(self) -> float:
-        """How full the fullest tile of any IPU is."""
-        shares = (m.fullest_tile_bytes / m.tile_capacity_bytes for m in self.memory)
-        return max(shares, default=0.0)
+    def memory_fraction(self) -> float:
+        """How full the fullest tile of any IPU is; it decides if a program fits."""
+        return max((item.memory_fraction for item in self.memory), default=0.0)
+
+    @property
+    def sum_over_tiles_bytes(self) -> int:
+        """Bytes on all tiles of the IPU that has most."""
+        return max((item.used_bytes for item in self.memory), default=0)
 
     @property
     def samples_per_second(self) -> float:

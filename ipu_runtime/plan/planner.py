@@ -75,7 +75,6 @@ def make_plan(
         if request.training
         else 0,
         batches_dropped=request.batches - steps * replica.replicas,
-        waiting_fraction=timing.waiting_fraction,
         compile_s=_compile_s(replica, memory),
         copy_us=timing.copy_us,
         run_us=timing.run_us,

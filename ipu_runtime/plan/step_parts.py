@@ -14,7 +14,7 @@ _PARTS = (
     ("sync_us", "sync", "fixed cost of supersteps"),
     ("links_us", "links", "copies between IPUs, all-reduce"),
     # "Bubble" is the share of empty cells in a schedule, which is another number.
-    ("bubble_us", "waiting", "IPUs wait for each other"),
+    ("waiting_us", "waiting", "IPUs wait for each other"),
     ("update_us", "update", "share of the weight update"),
     ("infeed_us", "infeed", "waiting for data from the host"),
     ("launch_us", "launch", "share of starting an execution"),

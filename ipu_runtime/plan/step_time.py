@@ -65,7 +65,6 @@ class Timing(NamedTuple):
     run_us: float
     whole_update_us: float
     all_reduce_us: float
-    waiting_fraction: float
 
 
 class _Parts(NamedTuple):
@@ -113,7 +112,7 @@ def time_plain(inputs: StepInputs) -> Timing:
         exchange_us=sum(part.exchange for part in busy),
         sync_us=sum(part.sync for part in busy),
         links_us=reduce / inputs.accumulation,
-        bubble_us=0.0,
+        waiting_us=0.0,
         update_us=update / inputs.accumulation,
         infeed_us=streamed,
         launch_us=inputs.launch_us / inputs.steps_per_execution,
@@ -128,7 +127,6 @@ def time_plain(inputs: StepInputs) -> Timing:
         device + streamed,
         update,
         reduce,
-        0.0,
     )
 
 
@@ -182,12 +180,11 @@ def time_pipeline(
         exchange_us=exchange / ipus,
         sync_us=sync / ipus,
         links_us=copied + elsewhere + reduce / count,
-        bubble_us=max(run_us / count - copied - busy, 0.0),
+        waiting_us=max(run_us / count - copied - busy, 0.0),
         update_us=whole_update / count,
         infeed_us=streamed / ipus,
         launch_us=inputs.launch_us / inputs.steps_per_execution,
     )
-    useful = count * (sum(forward) + sum(backward))
     return Timing(
         step,
         tuple(forward),
@@ -198,7 +195,6 @@ def time_pipeline(
         run_us,
         whole_update,
         reduce,
-        1.0 - useful / (ipus * run_us) if run_us else 0.0,
     )
 
 

@@ -113,8 +113,9 @@ def _timeline(plan: Plan, timeline: Timeline) -> Html:
     drawn = span_chart(rows, timeline.total_us, microseconds, "Pipeline timeline")
     caption = (
         f"One pipeline run of {timeline.schedule.micro_batches} micro-batches, "
-        f"{timeline.schedule.kind.value}: {microseconds(timeline.total_us)}; IPUs wait "
-        f"{share(plan.waiting_fraction)} of the time. Modelled."
+        f"{timeline.schedule.kind.value}: {microseconds(timeline.total_us)}; bubble "
+        f"{share(plan.bubble_fraction)} of the cells, waiting "
+        f"{share(plan.waiting_fraction)} of a step's time. Modelled."
     )
     shown = [name for phase, name in _PHASES if phase in phases]
     return section(
@@ -139,7 +140,7 @@ def _memory(plan: Plan) -> Html:
             f"IPU {item.ipu}",
             *(byte_size(item.by_category.get(name, 0)) for name in names),
             byte_size(item.used_bytes),
-            share(item.fullest_tile_bytes / item.tile_capacity_bytes),
+            share(item.memory_fraction),
             "fits" if item.fits else tag("span", "does not fit", class_="bad"),
         )
         for item in plan.memory

@@ -240,7 +240,7 @@ def test_a_band_holds_every_main_figure(capsys: pytest.CaptureFixture[str]) -> N
         band = row["band"][name]
         assert band["low"] < row[name] < band["high"]
         assert "sync" in band["sources"]
-    assert row["band"]["tile_memory"]["sources"].keys() == {"code", "memory"}
+    assert row["band"]["memory_fraction"]["sources"].keys() == {"code", "memory"}
     _, plain = printed(capsys, "plan", "mnist-ipu-pipelined", "--json")
     assert "band" not in json.loads(plain.out)
 

@@ -68,7 +68,7 @@ def _planned(
     changed, shown = plan(request), _describe(remedy, value)
     if not changed.memory:
         return _Outcome()
-    fill = changed.fullest_tile
+    fill = changed.memory_fraction
     if fill > 1:
         return _Outcome(f"{shown} does not ({fill:.0%} full)")
     time = f"{changed.ipu_us_per_batch:,.0f} us per batch"

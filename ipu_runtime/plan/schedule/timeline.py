@@ -1,4 +1,4 @@
-"""When everything of a schedule happens, how much IPUs wait, and what stays alive.
+"""When everything of a schedule happens, and what stays alive.
 
 Two clocks: IPUs wait for each other after every slot, as the published figures draw it,
 or after every program step, as the compiler emits it. Schedules that the IPU does not
@@ -81,8 +81,6 @@ class Timeline:
     """Most micro-batches alive at once, per stage."""
     peak_live_per_ipu: tuple[int, ...]
     """The same for all stages of an IPU together, in the order of `ipus`."""
-    waiting_fraction: float
-    """Share of the IPUs' time that is not forward or backward work."""
 
     @property
     def ipus(self) -> tuple[int, ...]:
@@ -154,7 +152,6 @@ def build_timeline(
         duration_us=durations,
         peak_live=live_per_stage,
         peak_live_per_ipu=live_per_ipu,
-        waiting_fraction=_waiting_fraction(schedule, times, total),
     )
 
 
@@ -240,13 +237,3 @@ def _repeated_us(schedule: Schedule, lengths: Floats, clock: Clock) -> float:
     """Return the time of what repeats, once."""
     units = schedule.slots if clock is Clock.SLOT else schedule.program_steps
     return float(lengths[units.first : units.first + units.length].sum())
-
-
-def _waiting_fraction(schedule: Schedule, times: StageTimes, total: float) -> float:
-    if total <= 0.0:
-        return 0.0
-    work = sum(times.forward) + sum(times.weight_gradient)
-    if schedule.training:
-        work += sum(times.backward)
-    ipus = len(set(schedule.device_mapping))
-    return 1.0 - schedule.micro_batches * work / (ipus * total)

@@ -131,11 +131,8 @@ def _step(
     changes: tuple[FieldDifference, ...], plan: Plan, before: Plan, per_sample: bool
 ) -> ExplainedStep:
     us, us_before = _us(plan, per_sample), _us(before, per_sample)
-    fullest = max(
-        (item.fullest_tile_bytes / item.tile_capacity_bytes for item in plan.memory),
-        default=0.0,
-    )
-    return ExplainedStep(changes, us, us - us_before, plan.samples_per_second, fullest)
+    rate, memory = plan.samples_per_second, plan.memory_fraction
+    return ExplainedStep(changes, us, us - us_before, rate, memory)
 
 
 def _us(plan: Plan, per_sample: bool) -> float:

@@ -56,4 +56,4 @@ def _memory(plan: Plan, now: Plan) -> str:
 
 def _used(plan: Plan) -> int:
     """Return what the fullest IPU holds."""
-    return max((memory.used_bytes for memory in plan.memory), default=0)
+    return plan.sum_over_tiles_bytes

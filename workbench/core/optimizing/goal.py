@@ -51,7 +51,7 @@ class Aim:
         if self.goal is Goal.LATENCY:
             return update_us(plan)
         if self.goal is Goal.MEMORY:
-            return plan.fullest_tile
+            return plan.memory_fraction
         per_sample = 1e6 / plan.samples_per_second
         if self.goal is Goal.THROUGHPUT:
             return per_sample

@@ -27,7 +27,7 @@ class Different:
     change: float
     """Of the goal's figure, as a share."""
     samples_per_second: float
-    fullest_tile: float
+    memory_fraction: float
 
 
 def other_hardware(plan: Plan, aim: Aim) -> tuple[Different, ...]:
@@ -38,7 +38,7 @@ def other_hardware(plan: Plan, aim: Aim) -> tuple[Different, ...]:
             what,
             aim.change(aim.cost(other), cost),
             other.samples_per_second,
-            other.fullest_tile,
+            other.memory_fraction,
         )
         for what, other in _plans(plan)
         if other.step is not None

@@ -113,7 +113,7 @@ def _polished(found: Found, aim: Aim, space: SearchSpace) -> Found:
 
 def _not_beaten(found: list[Found]) -> tuple[Found, ...]:
     """Return what nothing else beats in the goal, in memory and in exactness."""
-    ordered = sorted(found, key=lambda item: (item.cost, item.plan.fullest_tile))
+    ordered = sorted(found, key=lambda item: (item.cost, item.plan.memory_fraction))
     kept: list[Found] = []
     for item in ordered:
         if not any(_at_least_as_good(other, item) for other in kept):
@@ -134,7 +134,7 @@ def _undecided(best: tuple[Found, ...], aim: Aim) -> frozenset[int]:
 def _at_least_as_good(one: Found, other: Found) -> bool:
     return (
         one.cost <= other.cost
-        and one.plan.fullest_tile <= other.plan.fullest_tile
+        and one.plan.memory_fraction <= other.plan.memory_fraction
         and less_exact(one.choice) <= less_exact(other.choice)
     )
 

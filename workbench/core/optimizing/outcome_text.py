@@ -103,7 +103,7 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
         "best": [
             {
                 "samples_per_second": found.plan.samples_per_second,
-                "fullest_tile": found.plan.fullest_tile,
+                "memory_fraction": found.plan.memory_fraction,
                 "ipus": found.choice.ipus,
                 "replicas": found.choice.replicas,
                 "stages": found.choice.stages,
@@ -161,7 +161,7 @@ def extras(found: Found) -> str:
 
 
 def _figures(plan: Plan) -> tuple[str, str]:
-    return count(plan.samples_per_second), share(plan.fullest_tile)
+    return count(plan.samples_per_second), share(plan.memory_fraction)
 
 
 def certainty(outcome: Outcome) -> str:
@@ -195,7 +195,7 @@ def _worths(outcome: Outcome) -> list[str]:
 
 def _different(outcome: Outcome) -> list[str]:
     rows = [
-        [item.what, _change(item.change), share(item.fullest_tile)]
+        [item.what, _change(item.change), share(item.memory_fraction)]
         for item in outcome.different
     ]
     return table_lines(("", outcome.aim.goal.value, "memory"), rows)

@@ -227,8 +227,7 @@ def _with_room(request: BalanceRequest, plan: Plan) -> BalanceRequest:
     lacking = [have - own for have, own in zip(used, sums, strict=False)]
     # Tiles fill unevenly, so an IPU is full before all its memory is used.
     evenness = min(
-        (memory.used_bytes / memory.capacity_bytes)
-        / max(memory.fullest_tile_bytes / memory.tile_capacity_bytes, 1e-9)
+        (memory.used_bytes / memory.capacity_bytes) / max(memory.memory_fraction, 1e-9)
         for memory in plan.memory
     )
     return replace(

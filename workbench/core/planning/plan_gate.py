@@ -48,16 +48,6 @@ _NUMBER = _Unit({"": 1.0}, four_digits)
 _CHANGE = _Unit({"%": 0.01}, lambda value: f"{value * 100:+.1f} %")
 
 
-def _fullest(used: str, capacity: str = "") -> Callable[[PlanFigures], float]:
-    def figure(plan: PlanFigures) -> float:
-        return max(
-            (item[used] / (item[capacity] if capacity else 1))
-            for item in plan["memory"]
-        )
-
-    return figure
-
-
 def _key(name: str) -> Callable[[PlanFigures], float]:
     return lambda plan: float(plan[name])
 
@@ -67,9 +57,8 @@ _FIGURES: Mapping[str, tuple[_Unit, Callable[[PlanFigures], float]]] = {
     "ipu_step_us": (_TIME, _key("ipu_step_us")),
     "ipu_us_per_batch": (_TIME, _key("ipu_us_per_batch")),
     "host_us_per_step": (_TIME, _key("host_us_per_step")),
-    "memory": (_SHARE, _fullest("used_bytes", "capacity_bytes")),
-    "memory_bytes": (_BYTES, _fullest("used_bytes")),
-    "tile_memory": (_SHARE, _fullest("fullest_tile_bytes", "tile_capacity_bytes")),
+    "memory": (_SHARE, _key("memory_fraction")),
+    "sum_over_tiles": (_BYTES, _key("sum_over_tiles_bytes")),
     "bubble_fraction": (_SHARE, _key("bubble_fraction")),
     "waiting_fraction": (_SHARE, _key("waiting_fraction")),
     "compile_s": (_SECONDS, _key("compile_s")),

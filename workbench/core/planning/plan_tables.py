@@ -21,7 +21,7 @@ def memory_lines(memory: Sequence[IpuMemory], style: TextStyle) -> list[str]:
     misfits = any(not item.fits for item in memory)
     rows = []
     for item in memory:
-        filled = item.fullest_tile_bytes / max(item.tile_capacity_bytes, 1)
+        filled = item.memory_fraction
         drawn = bar(filled, 10, ascii_only=style.ascii_only).ljust(10)
         verdict = "fits" if item.fits else "does not fit"
         rows.append(

@@ -130,7 +130,7 @@ def _timeline(plan: Plan, style: TextStyle) -> list[str]:
     )
     bubble = (
         f"bubble: {share(plan.bubble_fraction)} of the cells; "
-        f"{share(plan.waiting_fraction)} of the IPUs' time is not forward or backward"
+        f"waiting: {share(plan.waiting_fraction)} of a step's time"
     )
     lines = timeline_lines(
         schedule,

@@ -125,16 +125,12 @@ def refused(point: Point, problems: tuple[Problem, ...]) -> PointResult:
 
 def plan_metrics(plan: Plan) -> dict[str, float]:
     """Return the modelled numbers by which points can be ranked."""
-    fullest = max(
-        (item.fullest_tile_bytes / item.tile_capacity_bytes for item in plan.memory),
-        default=0.0,
-    )
     values = (
         plan.samples_per_second,
         plan.ipu_step_us,
         plan.ipu_us_per_batch,
         plan.bubble_fraction,
-        fullest,
+        plan.memory_fraction,
         plan.replicas,
         plan.ipus,
     )

@@ -105,8 +105,7 @@ def memory_table(plan: Plan, width: int) -> list[Content]:
     rows.append(line((f"{'capacity':<14}{room}", MUTED)))
     parts: list[Part] = [fit("fullest tile", 14)]
     for item in shown:
-        fraction = item.fullest_tile_bytes / max(1, item.tile_capacity_bytes)
-        parts.append((f"{share(fraction):>11}", GOOD if item.fits else BAD))
+        parts.append((f"{share(item.memory_fraction):>11}", GOOD if item.fits else BAD))
     rows.append(line(*parts))
     if len(plan.memory) > len(shown):
         rows.append(

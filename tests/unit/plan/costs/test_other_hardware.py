@@ -112,7 +112,7 @@ def test_time_and_memory_have_sources_of_their_own(request_of_two: PlanRequest) 
     assert band is not None
     timed = {"compute", "exchange", "sync", "host", "links"}
     assert band.shares(STEP).keys() == timed
-    assert band.shares(FIGURES["tile_memory"]).keys() == {"code", "memory"}
+    assert band.shares(FIGURES["memory_fraction"]).keys() == {"code", "memory"}
 
 
 def test_every_constant_of_a_step_is_off_by_something() -> None:
