@@ -117,6 +117,24 @@ def test_reading_of_a_falling_loss() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "path", "end"),
+    [
+        ((2.0, 1.0, 0.5), "fell from 2 to 0.5", "still falling"),
+        ((2.3, 2.9, 2.6), "rose from 2.3 to 2.6", "falling at the end"),
+        ((2.3, 1.2, 1.5), "fell from 2.3 to 1.5", "rising at the end"),
+        ((1.0, 0.5, 1.0), "began and ended at 1", "rising at the end"),
+        ((1.0, 1.0, 1.0), "stayed at 1", "flat at the end"),
+    ],
+)
+def test_a_reading_does_not_contradict_itself(
+    values: tuple[float, ...], path: str, end: str
+) -> None:
+    reading = describe("loss", Curve((1.0, 2.0, 3.0), values))
+    assert path in reading
+    assert reading.endswith(f"; {end}.")
+
+
 def test_reading_of_a_curve_without_points() -> None:
     assert describe("accuracy", Curve()) == "No accuracy yet."
     assert describe("host_step_ms", Curve((1.0,), (15.0,))) == (

@@ -9,7 +9,11 @@ from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.goal import Aim
 from workbench.core.optimizing.neighbours import neighbours
-from workbench.core.optimizing.other_hardware import Different, other_hardware
+from workbench.core.optimizing.other_hardware import (
+    Different,
+    decides,
+    other_hardware,
+)
 from workbench.core.optimizing.search import WORK, Search, Tell
 from workbench.core.optimizing.search_space import SearchSpace
 from workbench.core.optimizing.trying import Found
@@ -43,6 +47,8 @@ class Outcome:
     worth: tuple[Worth, ...]
     different: tuple[Different, ...]
     """What other hardware would change about the best."""
+    decides: tuple[str, ...]
+    """Of every row: which part of a step its throughput depends on most."""
     undecided: frozenset[int]
     """Rows whose figure lies within what that of the best may be."""
     gap: float
@@ -64,6 +70,7 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
             best=(),
             worth=(),
             different=(),
+            decides=(),
             undecided=frozenset(),
             gap=0.0,
             only_cuts=True,
@@ -81,12 +88,14 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
         polished if item is search.best else item for item in search.found.values()
     ]
     best = _not_beaten(found)
+    different = [other_hardware(item.plan, aim) for item in best]
     return Outcome(
         space.spec,
         aim,
         best,
         tuple(worth),
-        other_hardware(best[0].plan, aim),
+        different[0],
+        tuple(decides(f.plan, d) for f, d in zip(best, different, strict=True)),
         _undecided(best, aim),
         gap,
         search.only_cuts,

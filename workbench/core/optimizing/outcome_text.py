@@ -7,7 +7,6 @@ from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.step_parts import step_parts
 from ipu_runtime.reports.quantities import count, plural, share
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.outcome import Outcome, less_exact
@@ -54,7 +53,7 @@ def outcome_lines(outcome: Outcome, title: str) -> list[str]:
         "  (memory: of the fullest tile; update: replicas x micro-batches x samples)"
     ]
     lines += [f"  ({text})" for text in undecided_note(outcome)]
-    lines += ["", certainty(outcome), reason(best.plan)]
+    lines += ["", certainty(outcome), outcome.decides[0]]
     lines += ["", "What another setting costs, everything else as in 1:"]
     lines += [f"  {line}" for line in _worths(outcome)]
     lines += ["", "What would have to be different, with the settings of 1:"]
@@ -114,6 +113,7 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
             }
             for at, found in enumerate(outcome.best)
         ],
+        "decides": outcome.decides[0] if outcome.best else "",
         "different": [plain(item) for item in outcome.different],
         "too_large": list(outcome.too_large),
         "worth": [{"other": w.other, "change": w.change} for w in outcome.worth],
@@ -173,14 +173,6 @@ def certainty(outcome: Outcome) -> str:
     if outcome.gap <= 1:
         better = f"{share(outcome.gap)} better at most"
     return f"Not proven: {what} could be {better}, on the model."
-
-
-def reason(plan: Plan) -> str:
-    """Return what takes most of a step."""
-    assert plan.step is not None
-    part = max(step_parts(plan.step), key=lambda item: item.us)
-    portion = share(part.us / (plan.step.total_us or 1.0))
-    return f"What decides: {part.title}, {portion} of a step ({part.meaning})."
 
 
 def _worths(outcome: Outcome) -> list[str]:

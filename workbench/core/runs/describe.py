@@ -44,25 +44,39 @@ def describe(metric: str, curve: Curve) -> str:
     best_of = min if words.lower_is_better else max
     best_x, best_y = best_of(points, key=lambda point: point[1])
     best_word = "lowest" if words.lower_is_better else "highest"
-    verb = "fell" if values[-1] < values[0] else "rose"
-    path = f"stayed at {last}" if first == last else f"{verb} from {first} to {last}"
+    falls = values[-1] < values[0]
+    path = f"{'fell' if falls else 'rose'} from {first} to {last}"
+    direction: float | None = values[-1] - values[0]
+    if first == last:
+        moved = four_digits(best_y, words.unit) != first
+        path = f"began and ended at {last}" if moved else f"stayed at {last}"
+        direction = None
     span = f"{points[-1][0]:.3g}"
     epochs = f"{span} {curve.unit}" if span == "1" else f"{span} {curve.unit}s"
     return (
         f"The {words.title} {path} over {epochs}; {best_word} "
         f"{four_digits(best_y, words.unit)} at {curve.unit} {best_x:.3g}; "
-        f"{_trend(values)}."
+        f"{_trend(values, direction)}."
     )
 
 
-def _trend(values: list[float]) -> str:
+def _trend(values: list[float], direction: float | None) -> str:
+    """Return where the curve goes at its end.
+
+    Args:
+        values: The curve.
+        direction: Where it went as a whole, None if nowhere: only what goes on in
+            that direction still does.
+    """
     tail = max(1, round(len(values) * _SHARE_OF_END))
     before = values[-2 * tail : -tail] or values[:1]
     change = sum(values[-tail:]) / tail - sum(before) / len(before)
     span = max(values) - min(values)
     if span == 0 or abs(change) < _FLAT * span:
         return "flat at the end"
-    return "still falling" if change < 0 else "still rising"
+    verb = "falling" if change < 0 else "rising"
+    goes_on = direction is not None and (change < 0) == (direction < 0)
+    return f"still {verb}" if goes_on else f"{verb} at the end"
 
 
 def loss_and_accuracy(event: EpochEnded | Evaluated) -> str:

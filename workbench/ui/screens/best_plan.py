@@ -24,7 +24,6 @@ from workbench.core.optimizing.outcome_text import (
     certainty,
     extras,
     found_cells,
-    reason,
     remedy,
 )
 from workbench.core.optimizing.search import Search
@@ -138,7 +137,7 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         self.query_one("#best-note", Static).update(
             lines(
                 line(("also: ", MUTED), also, (open_, WARN)),
-                line((reason(found.plan), MUTED)),
+                line((outcome.decides[int(row)], MUTED)),
                 line((certainty(outcome), WARN if outcome.gap else MUTED)),
                 line((_KEYS, MUTED)),
             )
