@@ -12,6 +12,7 @@ from tests.ui.screen_text import screen_text
 from workbench.core.experiment.preset_store import list_presets
 from workbench.core.runs.events import RunStatus
 from workbench.ui.screens.open_model import OpenModel
+from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.sidebar import Sidebar
 
 
@@ -51,6 +52,16 @@ async def test_printed_figures_of_the_document_are_shown(make_app: MakeApp) -> N
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert "0.9289" in screen_text(app)
+
+
+async def test_a_changed_experiment_is_not_the_documents(make_app: MakeApp) -> None:
+    app = make_app(preset="mnist-cpu")
+    app.experiment.draft.set({"train.learning_rate": 0.1})
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        about = app.query_one("#about", FlowText).render().plain
+        assert "not the document's run" in about.replace("\n", " ")
+        assert "train.learning_rate" in about
 
 
 async def test_arrow_picks_another_preset(make_app: MakeApp) -> None:

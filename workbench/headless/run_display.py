@@ -6,7 +6,8 @@ import sys
 from typing import TextIO
 
 from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
-from workbench.core.experiment.experiment_spec import ExperimentSpec, Figure
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.printed_figures import PrintedFigures, printed_figures
 from workbench.core.instances.instance_spread import spread_words
 from workbench.core.runs.event_json import event_to_json
 from workbench.core.runs.events import (
@@ -21,7 +22,6 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.verdict import printed_figure
 from workbench.headless.diagnostics import say
 from workbench.headless.output import print_json, print_line
 
@@ -40,7 +40,7 @@ class TextDisplay:
     """Epochs and results on standard output; progress on a terminal's standard error.
 
     Args:
-        spec: The experiment, for the number of epochs and the document's figures.
+        spec: The experiment, for its title and the number of epochs.
         quiet: Print nothing but what went wrong.
     """
 
@@ -52,6 +52,7 @@ class TextDisplay:
         self._live = self._stream.isatty() and not quiet
         self._instances = ""
         """How the processes of the run stand, in words."""
+        self._document = PrintedFigures()
 
     def show(self, event: Event) -> None:
         """Print an event, or redraw the progress line."""
@@ -65,6 +66,9 @@ class TextDisplay:
             self._comment(event.what)
         elif isinstance(event, RunStarted):
             self._comment(f"run {event.run_id}: {self._spec.experiment.title}")
+            self._document = printed_figures(event.spec, event.preset)
+            if self._document.why_not:
+                self._comment(self._document.why_not)
         elif isinstance(event, Compiled):
             self._comment(
                 f"compiled {event.program} in {duration(event.seconds)} (an IPU would "
@@ -90,8 +94,7 @@ class TextDisplay:
         sys.stdout.flush()
 
     def _printed(self, epoch: int) -> str:
-        figures: tuple[Figure, ...] = self._spec.experiment.figures
-        accuracy = printed_figure(figures, epoch, "accuracy")
+        accuracy = self._document.of(epoch, "accuracy")
         if accuracy is None:
             return ""
         return f"  (the document prints {four_decimals(accuracy)})"

@@ -33,6 +33,18 @@ async def test_run_to_the_end_shows_curves_epochs_and_verdict(
         assert len(app.query_one("#chart-loss", ChartView).curves[0].curve.xs) == 20
 
 
+async def test_another_run_than_the_documents_stands_alone(make_app: MakeApp) -> None:
+    record_run("mnist-ipu-faster", ["data.batch_size=32"])
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("4")
+        await pilot.pause()
+        text = screen_text(app)
+        assert "not the document's run: data.batch_size" in text
+        assert "printed" not in text
+        assert "the document prints" not in text
+
+
 async def test_live_run_says_where_it_stands(make_app: MakeApp, until: Until) -> None:
     app = make_app(ScriptedRunner(hold_after=8))
     async with app.run_test(size=(120, 40)) as pilot:

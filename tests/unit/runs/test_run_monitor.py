@@ -17,6 +17,7 @@ from ipu_runtime.reports.quantities import (
 )
 from workbench.core.charts.plotting import tick_label
 from workbench.core.experiment.experiment_spec import Figure
+from workbench.core.experiment.printed_figures import PrintedFigures, figures_in
 from workbench.core.runs.events import (
     Compiled,
     Compiling,
@@ -28,7 +29,7 @@ from workbench.core.runs.events import (
     RunStatus,
 )
 from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.verdict import figures_in, verdict
+from workbench.core.runs.verdict import verdict
 
 
 def progress(epoch: int, step: int) -> Progressed:
@@ -75,19 +76,19 @@ def test_verdict_puts_the_documents_figure_beside_the_result(
     monitor.add(Evaluated(0.2, 0.94), 3.0)
     monitor.add(RunEnded(RunStatus.FINISHED), 3.0)
     figures = (Figure(2, accuracy=0.9289),)
-    assert verdict(monitor, figures) == (
+    assert verdict(monitor, PrintedFigures(figures)) == (
         "accuracy 0.927 after 2 epochs, the document prints 0.9289; on test data 0.94"
     )
 
 
 def test_verdict_of_a_broken_run_is_its_reason(monitor: RunMonitor) -> None:
     monitor.add(RunEnded(RunStatus.FAILED, "ValueError: no room"), 1.0)
-    assert verdict(monitor, ()) == "failed: ValueError: no room"
+    assert verdict(monitor, PrintedFigures()) == "failed: ValueError: no room"
 
 
 def test_verdict_of_a_run_stopped_at_once(monitor: RunMonitor) -> None:
     monitor.add(RunEnded(RunStatus.STOPPED), 1.0)
-    assert verdict(monitor, ()) == "stopped before the first epoch ended"
+    assert verdict(monitor, PrintedFigures()) == "stopped before the first epoch ended"
 
 
 def test_figures_of_odd_tables_are_left_out() -> None:

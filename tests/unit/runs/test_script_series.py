@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from workbench.core.comparing.outcome import outcome_of
+from workbench.core.experiment.printed_figures import PrintedFigures
 from workbench.core.runs.event_json import event_from_json, event_to_json
 from workbench.core.runs.events import (
     CallBegan,
@@ -96,4 +97,7 @@ def test_records_of_scripts_have_outcomes_and_a_verdict(home: object) -> None:
     assert known["test_accuracy"] == 0.5
     monitor = RunMonitor.of(run.preset, run.tables, run.timed_events())
     monitor.status = run.status
-    assert verdict(monitor, ()) == "finished after 1 call; loss 2 after 2 executions"
+    assert (
+        verdict(monitor, PrintedFigures())
+        == "finished after 1 call; loss 2 after 2 executions"
+    )

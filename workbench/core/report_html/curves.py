@@ -9,6 +9,7 @@ from ipu_runtime.reports.page import figure
 from ipu_runtime.reports.quantities import four_decimals, microseconds
 from workbench.core.charts.thinning import thin
 from workbench.core.experiment.experiment_spec import ExperimentSpec, Figure
+from workbench.core.experiment.printed_figures import printed_figures
 from workbench.core.runs.describe import METRIC_WORDS, describe
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.series import Curve, RunSeries
@@ -52,12 +53,15 @@ def figures_part(
     run: StoredRun, spec: ExperimentSpec | None, plan: Plan | None
 ) -> Html:
     """Return the source document's figures beside those of this run."""
-    printed = spec.experiment.figures if spec else ()
-    if spec is None or not printed:
+    printed = printed_figures(run.tables, run.preset)
+    if spec is None or not printed.figures:
         return Html("")
+    if not printed.comparable:
+        words = f"{_sentence_case(printed.why_not)}, so they are not compared."
+        return section("The document's figures", tag("p", words, class_="faint"))
     series = run.series()
     modelled = microseconds(plan.ipu_us_per_batch) if plan and plan.step else _UNKNOWN
-    rows = [_figure_row(item, series, modelled) for item in printed]
+    rows = [_figure_row(item, series, modelled) for item in printed.comparable]
     head = (
         "epoch",
         "loss, document",
@@ -75,7 +79,8 @@ def figures_part(
         table(
             head,
             rows,
-            f"From {source}; a step is one batch, as the document prints it.",
+            f"From {source}; a step is one batch, as the document prints it."
+            + (f" {_sentence_case(printed.why_not)}." if printed.why_not else ""),
         ),
     )
 

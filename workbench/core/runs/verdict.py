@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.reports.quantities import four_digits
-from workbench.core.experiment.experiment_spec import Figure
+from workbench.core.experiment.printed_figures import PrintedFigures
 from workbench.core.experiment.tables import field_value
 from workbench.core.runs.events import RunStatus
 from workbench.core.runs.run_monitor import RunMonitor
 
 
-def verdict(monitor: RunMonitor, figures: Sequence[Figure]) -> str:
+def verdict(monitor: RunMonitor, printed: PrintedFigures) -> str:
     """Return what the run reached; for a run that broke, why."""
     if monitor.status is RunStatus.FAILED:
         return f"failed: {monitor.message}"
@@ -29,11 +29,13 @@ def verdict(monitor: RunMonitor, figures: Sequence[Figure]) -> str:
     metric = "loss" if last.accuracy is None else "accuracy"
     value = getattr(last, metric)
     text = f"{metric} {four_digits(value)} after {last.epoch} {unit}"
-    printed = printed_figure(figures, last.epoch, metric)
-    if printed is not None:
-        text += f", the document prints {four_digits(printed)}"
+    figure = printed.of(last.epoch, metric)
+    if figure is not None:
+        text += f", the document prints {four_digits(figure)}"
     if monitor.evaluation is not None and monitor.evaluation.accuracy is not None:
         text += f"; on test data {four_digits(monitor.evaluation.accuracy)}"
+    if printed.learning_differs:
+        text += f"; {printed.why_not}"
     return f"stopped: {text}" if monitor.status is RunStatus.STOPPED else text
 
 
@@ -56,24 +58,3 @@ def remedy(monitor: RunMonitor, tables: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     usable = isinstance(rate, int | float) and math.isfinite(rate) and rate > 0
     return {"train.learning_rate": float(f"{rate / 10:.3g}")} if usable else {}
-
-
-def printed_figure(figures: Sequence[Figure], epoch: int, name: str) -> float | None:
-    """Return what the document prints for an epoch."""
-    for item in figures:
-        if item.epoch == epoch:
-            value: float | None = getattr(item, name)
-            return value
-    return None
-
-
-def figures_in(tables: Mapping[str, Any]) -> tuple[Figure, ...]:
-    """Return the document's figures, whatever else is wrong with the experiment."""
-    experiment = tables.get("experiment")
-    rows = experiment.get("figures", ()) if isinstance(experiment, Mapping) else ()
-    names = Figure.__dataclass_fields__
-    return tuple(
-        Figure(**{key: value for key, value in row.items() if key in names})
-        for row in rows
-        if isinstance(row, Mapping) and isinstance(row.get("epoch"), int)
-    )

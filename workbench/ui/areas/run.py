@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,10 +13,10 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ipu_runtime.reports.quantities import microseconds
-from workbench.core.experiment.experiment_spec import Figure
+from workbench.core.experiment.printed_figures import PrintedFigures, printed_figures
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.core.runs.series import Curve
-from workbench.core.runs.verdict import figures_in, remedy
+from workbench.core.runs.verdict import remedy
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.instance_table import instances_line, instances_table
@@ -84,6 +83,7 @@ class RunArea(Area):
         self._panel = 0
         self._maximised = False
         self._shown: tuple[int, int, int] | None = None
+        self._printed = PrintedFigures()
         self._call = ""
         """The call of a script whose curves are shown; empty for the run's own."""
         self._waiting_charts: list[str] = []
@@ -177,22 +177,24 @@ class RunArea(Area):
         state = (id(monitor), monitor.events_seen, self._printed_bytes())
         if state == self._shown and not self._waiting_charts:
             return
-        figures = figures_in(known.tables(known.viewed))
         if state != self._shown:
             whole = self._shown is None or self._shown[0] != state[0]
+            if whole:
+                tables = known.tables(known.viewed)
+                self._printed = printed_figures(tables, monitor.preset)
             self._call = self._call if self._call in monitor.calls else ""
             self._shown = state
-            self._show_texts(monitor, figures)
+            self._show_texts(monitor)
             waiting = self._waiting_charts
             fresh = [name for name in self._charts if name not in waiting]
             self._waiting_charts = fresh + waiting
             if whole or not monitor.live:
                 for name in self._charts:
-                    self._show_chart(name, monitor, figures)
+                    self._show_chart(name, monitor)
                 self._waiting_charts = []
                 return
         # One chart at a time: three at once would keep keys waiting.
-        self._show_chart(self._waiting_charts.pop(), monitor, figures)
+        self._show_chart(self._waiting_charts.pop(), monitor)
 
     def _printed_bytes(self) -> int:
         log = self.runs.known.log(self.runs.known.viewed)
@@ -212,12 +214,13 @@ class RunArea(Area):
             for chart in self._charts.values():
                 chart.show_curves([])
 
-    def _show_texts(self, monitor: RunMonitor, figures: Sequence[Figure]) -> None:
+    def _show_texts(self, monitor: RunMonitor) -> None:
+        printed = self._printed
         self._verdict.display = not monitor.live
         if not monitor.live:
             mend = remedy(monitor, self.runs.known.tables(self.runs.known.viewed))
             self._verdict.show(
-                lambda width: verdict_lines(monitor, figures, mend, width)
+                lambda width: verdict_lines(monitor, printed, mend, width)
             )
         states = monitor.instances
         calls_shown = monitor.script and bool(monitor.calls or monitor.live)
@@ -231,7 +234,9 @@ class RunArea(Area):
         taken = len(below.split("\n")) if below else 0
         epochs.show(
             lambda width: lines(
-                epoch_table(monitor, figures, epochs.content_size.height - taken),
+                epoch_table(
+                    monitor, printed, width, epochs.content_size.height - taken
+                ),
                 *([below] if below else []),
             )
         )
@@ -242,12 +247,10 @@ class RunArea(Area):
         most = max(_LOG_LOW, room - said)
         self._log.styles.height = most
         log = self.runs.known.log(self.runs.known.viewed) if monitor.script else None
-        printed = printed_lines(log, most) if log else None
-        self._log.show(lambda width: printed or log_lines(monitor, most))
+        said_by_script = printed_lines(log, most) if log else None
+        self._log.show(lambda width: said_by_script or log_lines(monitor, most))
 
-    def _show_chart(
-        self, name: str, monitor: RunMonitor, figures: Sequence[Figure]
-    ) -> None:
+    def _show_chart(self, name: str, monitor: RunMonitor) -> None:
         chart = self._charts[name]
         if not chart.display:
             return
@@ -269,8 +272,8 @@ class RunArea(Area):
                 grow=monitor.live,
             )
             return
-        printed = tuple(item.accuracy for item in figures if item.accuracy)[-1:]
-        references = printed if name == "accuracy" else ()
+        reached = tuple(x.accuracy for x in self._printed.comparable if x.accuracy)
+        references = reached[-1:] if name == "accuracy" else ()
         mean = series.means.get(name, Curve())
         curve = NamedCurve("", series.curve(name), metric=name, behind=mean)
         chart.show_curves([curve], references, grow=monitor.live)

@@ -10,10 +10,10 @@ from textual.content import Content
 
 from ipu_runtime.reports.quantities import four_decimals, microseconds
 from workbench.core.editing.draft import Draft
-from workbench.core.runs.verdict import figures_in
+from workbench.core.experiment.printed_figures import printed_figures
 from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import HEADING, MUTED, line, lines, wrapped
+from workbench.ui.content.pieces import HEADING, MUTED, WARN, line, lines, wrapped
 from workbench.ui.content.plan_summary import plan_summary
 from workbench.ui.widgets.flow_text import FlowText
 
@@ -80,17 +80,19 @@ def _about(draft: Draft, width: int) -> Content:
             for number, row in enumerate(wrapped(item, width - 2)[:2])
         ]
         rows.append(line(""))
-    return lines(*rows, *_figure_rows(draft))
+    return lines(*rows, *_figure_rows(draft, width))
 
 
-def _figure_rows(draft: Draft) -> list[Content]:
-    figures = figures_in(draft.tables)
-    if not figures:
+def _figure_rows(draft: Draft, width: int) -> list[Content]:
+    printed = printed_figures(draft.tables, str(draft.preset.path))
+    if not printed.figures:
         return [line(("The document prints no figures.", MUTED))]
     rows = [line(("what the document prints", HEADING)), line((_FIGURES, MUTED))]
-    for item in figures:
+    for item in printed.figures:
         loss, accuracy = four_decimals(item.loss), four_decimals(item.accuracy)
         step = "" if item.step_us is None else microseconds(item.step_us)
         seconds = "" if item.seconds is None else f"{item.seconds:g} s"
         rows.append(line(f"{item.epoch:<6}{loss:>7}{accuracy:>9}{step:>9}{seconds:>7}"))
+    if printed.why_not:
+        rows += [line((row, WARN)) for row in wrapped(printed.why_not, width)]
     return rows

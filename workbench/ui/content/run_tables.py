@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from textual.content import Content
 
 from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
 from workbench.core.experiment.experiment_spec import Figure
+from workbench.core.experiment.printed_figures import PrintedFigures
 from workbench.core.runs.events import EpochEnded, Evaluated, RunStatus
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.core.runs.verdict import verdict
@@ -71,7 +72,7 @@ def progress_line(monitor: RunMonitor, width: int) -> Content:
 
 def verdict_lines(
     monitor: RunMonitor,
-    figures: Sequence[Figure],
+    printed: PrintedFigures,
     remedy: Mapping[str, Any],
     width: int,
 ) -> Content:
@@ -80,7 +81,7 @@ def verdict_lines(
         return Content()
     style = BAD if monitor.status in (RunStatus.FAILED, RunStatus.KILLED) else GOOD
     style = WARN if monitor.status is RunStatus.STOPPED else style
-    text = wrapped(verdict(monitor, figures), width - 2)
+    text = wrapped(verdict(monitor, printed), width - 2)
     rows = [line((f" {row}", style)) for row in text[:3]]
     following = _NEXT.get(monitor.status, "")
     if monitor.status is RunStatus.FAILED and monitor.instances:
@@ -92,11 +93,16 @@ def verdict_lines(
     return lines(*rows, line((f" {following}", MUTED)))
 
 
-def epoch_table(monitor: RunMonitor, figures: Sequence[Figure], most: int) -> Content:
-    """Return one row per epoch, the document's row below each."""
+def epoch_table(
+    monitor: RunMonitor, printed: PrintedFigures, width: int, most: int
+) -> Content:
+    """Return one row per epoch, what the document prints for it below each.
+
+    What may not be compared is left out, and the fields that are the reason are named.
+    """
     heading = f"{'epoch':<8}{'loss':>7}{'accuracy':>9}{'measured':>9}{'modelled':>9}"
     rows = [line((heading, MUTED))]
-    by_epoch = {item.epoch: item for item in figures}
+    by_epoch = {item.epoch: item for item in printed.comparable}
     body: list[Content] = []
     for epoch in monitor.epochs:
         body.append(
@@ -110,11 +116,14 @@ def epoch_table(monitor: RunMonitor, figures: Sequence[Figure], most: int) -> Co
             body.append(_printed(by_epoch[epoch.epoch]))
     if not body:
         body = [line(("rows come with the end of an epoch", MUTED))]
-        body += [_printed(item) for item in figures[:3]]
-    rows += body[-max(1, most - 2) :]
+        body += [_printed(item) for item in printed.comparable[:3]]
+    why_not: list[Content] = []
+    if printed.why_not:
+        why_not = [line((row, WARN)) for row in wrapped(printed.why_not, width)]
+    rows += body[-max(1, most - 2 - len(why_not)) :]
     if monitor.evaluation is not None:
         rows.append(line((f"{'test':<8}{_reached(monitor.evaluation)}", MARK)))
-    return lines(*rows)
+    return lines(*rows, *why_not)
 
 
 def _reached(item: EpochEnded | Evaluated | Figure) -> str:
