@@ -62,8 +62,11 @@ def _run(args: argparse.Namespace) -> int:
     overridden = overlay.applied if overlay is not None else ()
     watch = None if args.no_record else ScriptRecording(overridden)
     if overlay is None:
-        return run_script(args.script, args.arguments, args.custom_ops, watch)
-    return run_overlaid(args, overlay, watch)
+        code = run_script(args.script, args.arguments, args.custom_ops, watch)
+    else:
+        code = run_overlaid(args, overlay, watch)
+    # Python itself leaves, as it does after a script: that may have closed its streams.
+    sys.exit(code)
 
 
 def _watch(args: argparse.Namespace) -> int:
