@@ -62,11 +62,8 @@ def _run(args: argparse.Namespace) -> int:
     overridden = overlay.applied if overlay is not None else ()
     watch = None if args.no_record else ScriptRecording(overridden)
     if overlay is None:
-        code = run_script(args.script, args.arguments, args.custom_ops, watch)
-    else:
-        code = run_overlaid(args, overlay, watch)
-    # Python itself leaves, as it does after a script: that may have closed its streams.
-    sys.exit(code)
+        return run_script(args.script, args.arguments, args.custom_ops, watch)
+    return run_overlaid(args, overlay, watch)
 
 
 def _watch(args: argparse.Namespace) -> int:
