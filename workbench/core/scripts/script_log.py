@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from workbench.core.runs.record_files import explained
+from workbench.core.store_files import open_to_append
 
 _MOST_CHARACTERS = 20_000_000
 _PIECE = 1 << 16
@@ -73,8 +74,8 @@ class ScriptLog:
                 self._end_line()
             text, self._lines = self._lines.getvalue(), io.StringIO()
         if text:
-            with explained(self._path), self._path.open("a", encoding="utf-8") as file:
-                file.write(text.encode(errors="replace").decode())
+            with explained(self._path), open_to_append(self._path) as file:
+                file.write(text.encode(errors="replace"))
 
 
 @contextmanager
