@@ -92,7 +92,9 @@ class _Split(NamedTuple):
     compute: float
     exchange: float
     reduction: float
-    temporary_bytes: int
+    operand_bytes: float
+    """On one tile: its copies of inputs and weights."""
+    partial_bytes: float
 
     @property
     def cost(self) -> float:
@@ -101,6 +103,15 @@ class _Split(NamedTuple):
     @property
     def reduces(self) -> bool:
         return self.parts[2] * self.parts[3] > 1
+
+    def temporary_bytes(self, *, in_result: bool) -> int:
+        """Return what a tile needs besides the tensors that outlive the pass.
+
+        Args:
+            in_result: Whether partials that nothing reduces are the result itself.
+        """
+        in_result = in_result and not self.reduces
+        return math.ceil(self.operand_bytes + (0 if in_result else self.partial_bytes))
 
 
 @functools.lru_cache(maxsize=8192)
@@ -131,7 +142,9 @@ def plan_pass(
         exchange=serial * split.exchange,
         reduction=serial * split.reduction,
         rearrangement=rearrangement,
-        temporary_bytes=split.temporary_bytes,
+        temporary_bytes=split.temporary_bytes(
+            in_result=serial == 1 and mode.partial_bytes == mode.value_bytes
+        ),
         serial=serial,
         supersteps=supersteps,
         within_limit=within_limit,
@@ -314,7 +327,10 @@ def _best_split(extents: _Extents, mode: MatrixMode, limit: float) -> _Split | N
     inputs = group_positions * channels_in * (mode.value_bytes * extents.halo)
     weights = splits.tap_bytes * channels_in * channels_out
     partials = group_positions * channels_out
-    temporary = inputs + weights + partials * (2 * mode.partial_bytes)
+    operands = inputs + weights
+    partials_bytes = partials * mode.partial_bytes
+    # What `addConvTempMemoryEstimate` of poplin holds against the proportion.
+    planned = operands + partials_bytes
 
     worker_positions = np.ceil(positions / _WORKERS)
     compute = splits.start_cycles + splits.position_cycles * worker_positions
@@ -323,7 +339,7 @@ def _best_split(extents: _Extents, mode: MatrixMode, limit: float) -> _Split | N
     reduction = splits.adding_start + splits.adding_cycles * partials
 
     cost = compute + exchange + reduction
-    cost[temporary > limit] = np.inf
+    cost[planned > limit] = np.inf
     at = int(cost.argmin())
     if cost[at] == np.inf:
         return None
@@ -333,5 +349,6 @@ def _best_split(extents: _Extents, mode: MatrixMode, limit: float) -> _Split | N
         compute=float(compute[at]),
         exchange=float(exchange[at]),
         reduction=float(reduction[at]),
-        temporary_bytes=math.ceil(temporary[at]),
+        operand_bytes=float(operands[at]),
+        partial_bytes=float(partials_bytes[at]),
     )

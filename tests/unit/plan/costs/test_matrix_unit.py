@@ -44,7 +44,7 @@ def exhaustive_cost(shape: MatrixShape, mode: MatrixMode, limit: float) -> float
         co = min(go * mode.block_out, shape.channels_out)
         values, parts = g * e * ci * mode.value_bytes * halo, g * e * co
         weights = g * k * ci * co * mode.value_bytes
-        if values + weights + 2 * parts * mode.partial_bytes > limit:
+        if values + weights + parts * mode.partial_bytes > limit:
             continue
         cost = 120 + g * gi * go * k * (46 + 6 * (30 + mode.cycles * math.ceil(e / 6)))
         cost += values / (4 * (2 if po % 2 == 0 else 1)) + weights / 4
