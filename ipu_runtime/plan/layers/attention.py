@@ -195,7 +195,9 @@ def _kept(layer: Layer) -> Kept:
         size.queries * (size.key + size.value) + size.keys * (size.key + size.value)
     )
     mask = scores if size.dropout else 0
-    return Kept(input=True, values=scores + projected, mask_bytes=mask)
+    # The gradients of scores give those of what was projected.
+    gradients = scores + projected
+    return Kept(True, values=scores + projected, gradients=gradients, mask_bytes=mask)
 
 
 ATTENTION = LayerKind(

@@ -41,6 +41,8 @@ class Kept(NamedTuple):
     output: bool = False
     values: int = 0
     """Further values of one sample, of the model's type."""
+    gradients: int = 0
+    """Values of one sample that its backward pass alone has, at its fullest moment."""
     mask_bytes: int = 0
     """Results of random draws for one sample; these are never recomputed."""
 

@@ -42,6 +42,21 @@ class StageTensors(NamedTuple):
     """Layer and pass of that moment."""
 
 
+class Moments(NamedTuple):
+    """Bytes while each layer of a stage runs, in one pass over them."""
+
+    name: str
+    live: Floats
+    """Tensors, those kept included."""
+    temporaries: Floats
+    """Of the matrix unit's plans, over all tiles."""
+
+    @property
+    def total(self) -> Floats:
+        """What there is together."""
+        return self.live + self.temporaries
+
+
 class _Life(NamedTuple):
     """A tensor's time in a stage, in positions of the stage's layers."""
 
@@ -98,6 +113,7 @@ def stage_tensors(
             [layers[layer] for layer in own],
             _lives(own, table, tensors, batch, segments, checkpoints, cost.training),
             np.array([table.extra_bytes[layer] for layer in own]) * float(batch),
+            np.array([table.gradient_bytes[layer] for layer in own]) * float(batch),
             np.array([table.mask_bytes[layer] for layer in own]) * float(batch),
             np.array([segments[layer] for layer in own]) - segments[own[0]],
             cost,
@@ -156,26 +172,34 @@ class _Stage(NamedTuple):
     lives: list[_Life]
     extra: Floats
     """What layers keep besides their inputs and outputs."""
+    inner_gradients: Floats
+    """Gradients of values that only their layer knows."""
     masks: Floats
     segments: NDArray[np.int64]
     cost: Costing
     weight_bytes: int
 
-    def fullest(self) -> StageTensors:
-        """Find the moment with most tensors and temporaries together."""
-        moments = [("forward", self._forward(), self._temporaries("forward"))]
+    def moments(self) -> list[Moments]:
+        """Return what there is while each layer runs, once for every pass over them."""
+        ahead = self._temporaries("forward")
+        moments = [Moments("forward", self._forward(), ahead)]
         if self.cost.training:
             backward, gradients = self._backward(), self._gradients()
             trained = np.array([_trained_values(layer) for layer in self.layers])
             live = backward + gradients + trained * self.weight_bytes
-            moments.append(("backward", live, self._temporaries("backward")))
+            inner, temporaries = self._inside()
+            moments.append(Moments("backward", live + inner, temporaries))
             if self.segments[-1]:
                 # Before its backward pass a segment's activations are made again.
                 ends = np.searchsorted(self.segments, self.segments, side="right") - 1
                 again = (backward + gradients)[ends]
-                moments.append(("recomputation", again, self._temporaries("forward")))
+                moments.append(Moments("recomputation", again, ahead))
+        return moments
+
+    def fullest(self) -> StageTensors:
+        """Find the moment with most tensors and temporaries together."""
         name, live, temporaries = max(
-            moments, key=lambda moment: float(np.max(moment[1] + moment[2]))
+            self.moments(), key=lambda found: float(np.max(found.total))
         )
         at = int(np.argmax(live + temporaries))
         kept = sum(life.size for life in self.lives if life.kept_by >= 0)
@@ -248,6 +272,24 @@ class _Stage(NamedTuple):
             changes[end + 1] -= size
         return np.cumsum(changes)[:-1]
 
+    def _inside(self) -> tuple[Floats, Floats]:
+        """Return the gradients that only a layer knows, and its temporaries then.
+
+        They are there while products of its own values run, which may need less for
+        themselves than its products with weights, before and after.
+        """
+        temporaries = self._temporaries("backward")
+        inner = self.inner_gradients.copy()
+        for at in np.flatnonzero(inner):
+            ops = self.layers[at].backward
+            within = [op for op in ops if op.code == "batched_matmul"]
+            least = float(_largest(within) * self.cost.tiles)
+            if inner[at] + least > temporaries[at]:
+                temporaries[at] = least
+            else:
+                inner[at] = 0.0
+        return inner, temporaries
+
     def _temporaries(self, direction: str) -> Floats:
         known: dict[int, int] = {}
         for layer in self.layers:
@@ -258,7 +300,7 @@ class _Stage(NamedTuple):
         return np.array(own, dtype=np.float64)
 
 
-def _largest(ops: tuple[OpCost, ...]) -> int:
+def _largest(ops: Iterable[OpCost]) -> int:
     return max((op.temporary_bytes for op in ops), default=0)
 
 

@@ -51,6 +51,11 @@ class MemoryRequest(NamedTuple):
     held: Held
     """What of the parameters stays on the tiles."""
 
+    @property
+    def sum_buffer_bytes(self) -> int:
+        """What merged sums over replicas may fill; one replica alone sums nothing."""
+        return self.options.sum_buffer_bytes if self.replicas > 1 else 0
+
 
 class MemoryPlan(NamedTuple):
     """The memory of the IPUs, and what else follows from the walk."""
@@ -89,6 +94,10 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
         codes.append(code)
         own_trained = sum(trained[stage] for stage in stages)
         live, temporaries = _working_set([tensors[stage] for stage in stages])
+        summed = min(request.sum_buffer_bytes, own_trained)
+        if request.accumulates and summed > live + temporaries:
+            # Gradients are merged in the weight update, which has no activations.
+            live, temporaries = 0, summed
         waiting = sum(stash[stage] * request.fifo_depth[stage] for stage in stages)
         categories = {
             "weights": int(held.weights * sum(weights[stage] for stage in stages))
@@ -104,7 +113,8 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
             "activations": int(live * scale),
             "temporaries": int(temporaries * scale),
             "code": code.code_bytes,
-            "io": _io_bytes(request, stages, own_trained, table.values),
+            "io": _io_bytes(request, stages, table.values)
+            + (0 if request.accumulates else summed),
         }
         memories.append(_memory(ipu, categories, code, request, table))
     return MemoryPlan(tuple(memories), tensors, stash, tuple(codes))
@@ -136,10 +146,9 @@ def _working_set(stages: list[StageTensors]) -> tuple[int, int]:
 def _io_bytes(
     request: MemoryRequest,
     stages: list[int],
-    trained_bytes: int,
     constants: Mapping[str, float],
 ) -> int:
-    """Count stream buffers, copy buffers and the buffer of merged reductions."""
+    """Count stream buffers and copy buffers."""
     total = 0
     if 0 in stages:
         total += int(constants["stream_buffers"] * request.streamed_bytes)
@@ -147,8 +156,6 @@ def _io_bytes(
         # A boundary inside one IPU needs no copy.
         if request.mapping[stage] != request.mapping[stage + 1]:
             total += (there + back) * ((stage in stages) + (stage + 1 in stages))
-    if request.replicas > 1:
-        total += min(request.options.sum_buffer_bytes, trained_bytes)
     return total
 
 

@@ -39,6 +39,8 @@ class TensorTable(NamedTuple):
     tensors: tuple[Tensor, ...]
     extra_bytes: tuple[int, ...]
     """Further bytes that each layer keeps."""
+    gradient_bytes: tuple[int, ...]
+    """Gradients that live and die within each layer's backward pass."""
     mask_bytes: tuple[int, ...]
     """Results of random draws that each layer keeps, even when it is recomputed."""
 
@@ -92,6 +94,7 @@ def find_tensors(model: ModelSpec) -> TensorTable:
     return TensorTable(
         tensors,
         tuple(kept[layer.name].values * value_bytes for layer in layers),
+        tuple(kept[layer.name].gradients * value_bytes for layer in layers),
         tuple(kept[layer.name].mask_bytes for layer in layers),
     )
 
