@@ -16,7 +16,6 @@ from ipu_runtime.plan.hardware import HardwareTable
 
 _CONV_PLAN_BYTES = 250
 _CONV_MOST_BYTES = 12_000
-TRAINING_FACTOR = 1.5
 MATRIX_CODES = ("conv", "matmul", "batched_matmul")
 
 
@@ -60,7 +59,9 @@ def program_code(
     Each comes with how often it is there.
     """
     distinct: set[tuple[str, str, tuple[int, ...]]] = set()
-    total = supersteps = instances = 0
+    again = 0.0 if outlining else table.values["repeated_exchange"]
+    total = 0.0
+    supersteps = instances = 0
     for op, times in ops:
         key = code_key(op)
         size = table.code[op.code]
@@ -68,9 +69,9 @@ def program_code(
         supersteps += times * op.supersteps
         instances += times * (op.code in MATRIX_CODES)
         if not outlining:
-            total += times * (size.state + size.exchange)
-        elif key not in distinct:
-            total += size.state + size.exchange
+            total += times * (size.state + again * size.exchange)
+        if key not in distinct:
+            total += (1 - again) * size.exchange + (size.state if outlining else 0)
         distinct.add(key)
     codes = Counter(code for code, _, _ in distinct)
     plans = sum(codes[code] for code in MATRIX_CODES)
@@ -81,7 +82,7 @@ def program_code(
     )
     if "batched_matmul" in codes and "matmul" not in codes:
         vertices += table.code["batched_matmul"].vertex_bytes_per_tile
-    vertices *= TRAINING_FACTOR if cost.training else 1.0
+    vertices *= table.values["training_vertices"] if cost.training else 1.0
     if "conv" in codes:
         vertices += float(conv_vertex_bytes(np.float64(codes["conv"]), table))
     values = table.values

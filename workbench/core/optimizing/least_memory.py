@@ -16,7 +16,6 @@ from ipu_runtime.plan.costs.op_costs import OpCost
 from ipu_runtime.plan.hardware import HardwareTable
 from ipu_runtime.plan.memory.code_size import (
     MATRIX_CODES,
-    TRAINING_FACTOR,
     code_key,
     conv_vertex_bytes,
 )
@@ -185,7 +184,8 @@ def _shared_code(plan: Plan, table: HardwareTable) -> tuple[Floats, Floats, Floa
     """Return the code of every run, how unevenly tiles hold it, and its products."""
     layers, values, tiles = plan.layers, table.values, plan.memory[0].tiles
     outlining = plan.request.config.get("optimizations.enable_graph_outlining", True)
-    factor = tiles * (TRAINING_FACTOR if plan.request.training else 1.0)
+    factor = tiles * (values["training_vertices"] if plan.request.training else 1.0)
+    again = 0.0 if outlining else values["repeated_exchange"]
     code, convolutions, products = (_Shared(len(layers)) for _ in range(3))
     for at, layer in enumerate(layers):
         ops = (*layer.forward_ops, *layer.backward_ops, *layer.update_ops)
@@ -193,7 +193,8 @@ def _shared_code(plan: Plan, table: HardwareTable) -> tuple[Floats, Floats, Floa
         for number, op in enumerate(ops):
             size, key = table.code[op.code], code_key(op)
             own = key if outlining else (at, number, "")
-            code.add(at, own, size.state + size.exchange)
+            code.add(at, own, size.state + again * size.exchange)
+            code.add(at, (key, "exchange"), (1 - again) * size.exchange)
             if op.code == "conv":
                 convolutions.add(at, key, 1)
             elif op.code in _VERTICES:

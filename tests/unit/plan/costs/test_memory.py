@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ipu_runtime.plan.costs.matrix_unit import MatrixMode, MatrixShape, plan_pass
 from ipu_runtime.plan.model.model_spec import LayerSpec, ModelSpec
 from ipu_runtime.plan.model.shapes import resolve_model
 from ipu_runtime.plan.plan import IpuMemory, PipelineRequest, Plan, PlanRequest
@@ -42,17 +43,19 @@ def always_live(item: IpuMemory) -> int:
     return sum(item.by_category[name] for name in names)
 
 
-def test_mnist_takes_13_percent(base: PlanRequest) -> None:
+def test_mnist_takes_12_percent(base: PlanRequest) -> None:
     plan = make_plan(base)
     (item,) = plan.memory
-    assert always_live(item) / 1e6 == pytest.approx(36, abs=1)
+    assert always_live(item) / 1e6 == pytest.approx(41, abs=1)
     # The gradient of conv2's kernel: what is kept, and gradients on both sides.
     live = IMAGE + CONV1 + POOL1 + CONV2 + CONV2 + POOL1
     kernel = 3 * 3 * 32 * 64 + 64
     assert item.by_category["activations"] == 64 * 4 * live + 4 * kernel
-    assert item.by_category["temporaries"] == 40_960 * 1472
-    assert item.used_bytes / 1e6 == pytest.approx(108, abs=1)
-    assert filled(plan) == pytest.approx(0.13, abs=0.005)
+    # Of 4, 121 and 3 parts of channels out, in (of blocks of 8) and positions, a tile
+    # has 16, 64 and 96: copies of what it multiplies, and its partials.
+    assert item.by_category["temporaries"] == 4 * (96 * 64 + 64 * 16 + 96 * 16) * 1472
+    assert item.used_bytes / 1e6 == pytest.approx(105, abs=1)
+    assert filled(plan) == pytest.approx(0.124, abs=0.005)
     assert item.fits
 
 
@@ -92,7 +95,7 @@ def test_resnet50_has_its_known_size(resnet50: ModelSpec) -> None:
 
 
 def test_resnet50_does_not_fit_without_recomputation(resnet_plan: Plan) -> None:
-    assert filled(resnet_plan) == pytest.approx(1.5, abs=0.05)
+    assert filled(resnet_plan) == pytest.approx(1.44, abs=0.02)
     # Code is only known to 30 %.
     assert always_live(resnet_plan.memory[0]) / 1e6 == pytest.approx(370, rel=0.05)
     assert resnet_plan.memory[0].by_category["code"] / 1e6 == pytest.approx(
@@ -102,7 +105,7 @@ def test_resnet50_does_not_fit_without_recomputation(resnet_plan: Plan) -> None:
     assert kept / 1e6 == pytest.approx(711, rel=0.06)
 
 
-@pytest.mark.parametrize(("proportion", "fill"), [("0.6", 0.91), ("0.1", 0.80)])
+@pytest.mark.parametrize(("proportion", "fill"), [("0.6", 0.88), ("0.1", 0.80)])
 def test_resnet50_fits_with_checkpoints_at_block_inputs(
     resnet50: ModelSpec, proportion: str, fill: float
 ) -> None:
@@ -190,6 +193,82 @@ def test_the_stash_never_holds_more_than_there_is(pipelined: PlanRequest) -> Non
         pipelined, ipus=4, gradient_accumulation=4, pipeline=PipelineRequest(stages)
     )
     assert make_plan(request).stages[0].fifo_depth == 3
+
+
+def test_partials_that_nothing_reduces_are_the_result_itself() -> None:
+    # One output channel block and enough rows that no tile shares them.
+    wide = MatrixShape(positions=200_000, channels_in=16, channels_out=16)
+    half = MatrixMode(16, 16, 4, 2, 2, 1472, 638_976)
+    mixed = half._replace(block_out=8, partial_bytes=4)
+    alone, cast = plan_pass(wide, half, 0.6), plan_pass(wide, mixed, 0.6)
+    assert alone.in_split == alone.taps_split == cast.in_split == 1
+    operands = alone.positions_per_tile * 16 * 2 + 16 * 16 * 2
+    assert alone.temporary_bytes == operands
+    channels = -(-16 // cast.out_split)
+    operands = cast.positions_per_tile * 16 * 2 + 16 * channels * 2
+    partials = cast.positions_per_tile * channels * 4
+    assert cast.temporary_bytes == operands + partials
+
+
+def test_attention_has_gradients_that_only_it_knows() -> None:
+    tokens, width, heads, batch = 1024, 64, 4, 2
+    spec = [
+        LayerSpec("x", "Input", {"shape": [tokens, width]}),
+        LayerSpec(
+            "attention",
+            "MultiHeadAttention",
+            {"num_heads": heads, "key_dim": width // heads},
+            ("x", "x"),
+        ),
+    ]
+    model, _ = resolve_model(spec)
+    assert model is not None
+    (item,) = make_plan(PlanRequest(model, batch, 64)).memory
+    scores, projected = heads * tokens * tokens, 4 * tokens * width
+    # Scores and what they came from are kept, and each has its gradient.
+    kept_and_gradients = 2 * batch * 4 * (scores + projected)
+    assert item.by_category["activations"] > kept_and_gradients
+    # Besides: what comes in and goes out, the latter's gradient, and the weights'.
+    others = 3 * batch * 4 * tokens * width + 4 * 4 * (width * width + width)
+    assert item.by_category["activations"] <= kept_and_gradients + others
+
+
+@pytest.mark.parametrize("accumulation", [1, 8])
+def test_merged_sums_over_replicas_wait_for_the_update(
+    base: PlanRequest, accumulation: int
+) -> None:
+    name = "optimizations.maximum_cross_replica_sum_buffer_size"
+    request = replace(
+        base,
+        batches=960,
+        ipus=2,
+        gradient_accumulation=accumulation,
+        steps_per_execution=accumulation,
+    )
+    plain = make_plan(request).memory[0]
+    merged = make_plan(replace(request, config={name: 10**9})).memory[0]
+    # Accumulated, the gradients are summed when no activation is there any more.
+    added = 0 if accumulation > 1 else 34_826 * 4
+    assert merged.used_bytes - plain.used_bytes == added
+    assert merged.by_category["io"] - plain.by_category["io"] == added
+
+
+def test_equal_layers_share_exchange_code_even_without_outlining() -> None:
+    def code(layers: int, outlining: bool) -> int:
+        spec = [LayerSpec("x", "Input", {"shape": [1024]})]
+        for at in range(layers):
+            name = spec[-1].name
+            spec.append(LayerSpec(f"dense_{at}", "Dense", {"units": 1024}, (name,)))
+        model, _ = resolve_model(spec)
+        assert model is not None
+        config = {"optimizations.enable_graph_outlining": outlining}
+        request = PlanRequest(model, 8, 64, training=False, config=config)
+        return make_plan(request).memory[0].by_category["code"]
+
+    # State and control code of a product and its bias, and 28 % of their exchange code.
+    again = 86_000 + 104_000 + 0.28 * 480_000 + 20_000 + 31_000 + 0.28 * 21_000
+    assert code(6, False) - code(5, False) == pytest.approx(again, abs=2)
+    assert code(6, True) - code(5, True) == pytest.approx(104_000 + 31_000, abs=2)
 
 
 @pytest.mark.parametrize(
