@@ -12,7 +12,13 @@ import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from docs import applications, coverage_tables, published, tables
+from docs import (
+    applications,
+    coverage_tables,
+    published,
+    published_memory,
+    tables,
+)
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -26,6 +32,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "layers": tables.layer_kinds,
     "applications": applications.table,
     "published": published.table,
+    "published_memory": published_memory.table,
     "constants": published.constants,
     "keys": tables.keys,
     "habits": tables.habits,

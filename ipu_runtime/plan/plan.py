@@ -73,9 +73,8 @@ class PlanRequest:
     """TOML file that adds to the hardware table; empty means none."""
     instances: int = 1
     """Processes that the replicas are shared out among."""
-    hosts: int = 0
-    """Machines that these processes are spread over; 0 is what the system is sold with
-    for its IPUs."""
+    hosts: int = 1
+    """Machines that these processes are spread over."""
 
     @property
     def stage_of_layer(self) -> tuple[int, ...]:
@@ -131,6 +130,10 @@ class StagePlan:
     stash_bytes: int
 
 
+ALWAYS_LIVE = ("weights", "optimizer", "accumulators", "stash", "code", "io")
+"""Categories of what stays where it is during a whole step."""
+
+
 @dataclass(frozen=True, slots=True)
 class IpuMemory:
     """Modelled memory of one IPU of a replica."""
@@ -159,6 +162,12 @@ class IpuMemory:
         return tuple(
             int(self.fullest_tile_bytes - fall * tile) for tile in range(self.tiles)
         )
+
+    @property
+    def always_live_bytes(self) -> int:
+        """Of the sum over its tiles, what is there at every moment."""
+        away = self.by_category["io"] if self.io_tiles else 0
+        return sum(self.by_category[name] for name in ALWAYS_LIVE) - away
 
     @property
     def excess_bytes(self) -> int:
@@ -261,8 +270,6 @@ class Plan:
     """One weight update, loop control of a pipeline included."""
     all_reduce_us: float = 0.0
     """Gradients over replicas, once per weight update."""
-    hosts: int = 1
-    """Machines that feed these IPUs."""
     ipus_per_instance: int = 0
     """IPUs that each process reserves."""
     feed_us: float = 0.0

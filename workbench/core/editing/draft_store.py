@@ -9,18 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ipu_runtime.plan.config.file_reading import read_file
 from ipu_runtime.plan.plain_data import plain
+from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.editing.draft import Draft, draft_fields
 from workbench.core.experiment.model_tables import tables_for_file
 from workbench.core.experiment.preset_store import Preset
 from workbench.core.locations import drafts_directory
-from workbench.core.store_files import (
-    make_root,
-    names_in,
-    read_file,
-    remove_file,
-    replace_file,
-)
 
 _FORMAT = 1
 _MOST_BYTES = 8 * 2**20
@@ -44,7 +39,7 @@ def keep_draft(draft: Draft) -> None:
     preset, changes = draft.preset, changes_of(draft)
     path = drafts_directory() / f"{quote(preset.name, safe='')}.json"
     if not changes:
-        remove_file(path)
+        path.unlink(missing_ok=True)
         return
     content = {
         "format": _FORMAT,
@@ -53,15 +48,18 @@ def keep_draft(draft: Draft) -> None:
         "changes": changes,
         "tables": tables_for_file(preset.tables),
     }
-    make_root(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, json.dumps(plain(content)))
 
 
 def kept_drafts() -> tuple[list[KeptDraft], list[str]]:
     """Return what is kept, and the files that cannot be understood."""
-    root = drafts_directory()
+    try:
+        files = sorted(drafts_directory().glob("*.json"))
+    except OSError:
+        return [], []
     found, damaged = [], []
-    for file in (root / name for name in names_in(root) if name.endswith(".json")):
+    for file in files:
         draft = _read(file)
         if draft is None:
             damaged.append(str(file))

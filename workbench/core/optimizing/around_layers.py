@@ -80,7 +80,7 @@ class AroundLayers:
                 request.model, request.batch_size, request.label_values
             ),
             rearranged_us=_rearranged_us(request, system, table),
-            launch_us=constants["launch_us"],
+            launch_us=constants["launch_us"] + host_sync_us(request.hosts, constants),
             batches=request.batches,
             filled=filled,
             hosts=request.hosts,
@@ -137,13 +137,7 @@ class AroundLayers:
             updates = math.ceil(updates)
         elif self.training:
             updates = max(math.floor(updates), 1)
-        synced_us = host_sync_us(self._hosts(choice), self.constants)
-        return (self.launch_us + synced_us) / max(updates, 1e-9)
-
-    def _hosts(self, choice: Choice) -> int:
-        return self.hosts or self.system.usual_hosts(
-            choice.replicas * choice.ipus_per_replica
-        )
+        return self.launch_us / max(updates, 1e-9)
 
     def feed_us(self, choice: Choice) -> float:
         """Return the time in which the host sends all micro-batches of all replicas."""
@@ -152,7 +146,7 @@ class AroundLayers:
             self.streamed_bytes,
             ipus,
             choice.replicas,
-            self._hosts(choice),
+            self.hosts,
             self.system,
             self.constants,
         )

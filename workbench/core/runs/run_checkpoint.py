@@ -20,15 +20,10 @@ import numpy.typing as npt
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.datasets.unreadable import UNREADABLE
+from ipu_runtime.plan.config.file_reading import read_file
 from ipu_runtime.plan.plain_data import plain
+from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.runs.record_files import RecordError, explained
-from workbench.core.store_files import (
-    make_directory,
-    names_in,
-    read_file,
-    remove_file,
-    replace_file,
-)
 
 Array = npt.NDArray[Any]
 
@@ -87,10 +82,10 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
     np.savez(content, allow_pickle=False, **arrays)
     path = directory / checkpoint.file_name
     with explained(path):
-        make_directory(directory, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         replace_file(path, content.getvalue())
     for older in _by_age(directory)[KEPT:]:
-        remove_file(older)
+        older.unlink(missing_ok=True)
     return path
 
 
@@ -198,8 +193,10 @@ def _all(arrays: Any, prefix: str, count: int) -> tuple[Array, ...]:
 
 def _by_age(directory: Path) -> list[Path]:
     """Return the checkpoints, newest first; anything else is left alone."""
-    matches = filter(None, map(_NAME.fullmatch, names_in(directory)))
+    if not directory.is_dir():
+        return []
+    named = [(_NAME.fullmatch(path.name), path) for path in directory.iterdir()]
     places = [
-        (int(match[1]), int(match[2] or 0), directory / match[0]) for match in matches
+        (int(match[1]), int(match[2] or 0), path) for match, path in named if match
     ]
     return [path for *_, path in sorted(places, reverse=True)]

@@ -5,6 +5,7 @@ It is a file of its own beside `run.json`, because that belongs to the run's pro
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,11 @@ from workbench.core.runs.record_files import (
     RecordError,
     WriterLock,
     explained,
-    has_writer,
     read_json,
     replace_json,
     safe_name,
 )
 from workbench.core.runs.run_store import StoredRun
-from workbench.core.store_files import remove_file, remove_tree, rename
 
 _FILE = "notes.json"
 _LONGEST = 500
@@ -71,7 +70,7 @@ def write_notes(directory: Path, notes: RunNotes) -> None:
             raise RecordError(f"tag {tag!r}: use letters, digits, '.', '_' and '-'")
     if notes == RunNotes():
         with explained(directory / _FILE):
-            remove_file(directory / _FILE)
+            (directory / _FILE).unlink(missing_ok=True)
         return
     content = {
         "name": _text(notes.name),
@@ -86,16 +85,12 @@ def delete_run(run: StoredRun) -> None:
     """Delete the record of a run that no process is working on."""
     if run.live:
         raise RecordError(f"{run.run_id} is {run.status.value}: stop it first")
-    # A damaged one may have no lock that can be taken; if it has, nobody may hold it.
-    lock = None
-    if not run.damaged or has_writer(run.directory / "lock"):
-        lock = WriterLock(run.directory / "lock")
+    lock = WriterLock(run.directory / "lock")
     try:
         # Out of the lists at once, and as a whole.
         gone = run.directory.with_name(f".{run.run_id}.deleted")
         with explained(run.directory):
-            rename(run.directory, gone.name)
-            remove_tree(gone)
+            run.directory.rename(gone)
+            shutil.rmtree(gone)
     finally:
-        if lock is not None:
-            lock.release()
+        lock.release()

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ipu_runtime.system.file_replacing import remove_unfinished
 from workbench.core.locations import runs_directory
 from workbench.core.runs.event_json import event_line, event_to_json, to_line
 from workbench.core.runs.events import EpochEnded, Evaluated, Event, RunEnded, RunStatus
@@ -28,16 +29,6 @@ from workbench.core.runs.record_files import (
     overwrite_json,
     replace_json,
     safe_name,
-)
-from workbench.core.store_files import (
-    exists,
-    first_damage,
-    make_directory,
-    make_root,
-    open_to_append,
-    remove_tree,
-    remove_unfinished,
-    rename,
 )
 
 FORMAT = 1
@@ -65,7 +56,7 @@ class RunRecord:
             raise RecordError(f"group {group!r}: use letters, digits, '.', '_' and '-'")
         root = runs_directory()
         with explained(root):
-            make_root(root)
+            root.mkdir(parents=True, exist_ok=True)
         created = datetime.now(UTC)
         description = {
             "format": FORMAT,
@@ -93,11 +84,11 @@ class RunRecord:
     ) -> RunRecord | None:
         """Make the record under this name, unless somebody has or is taking it."""
         final, staging = root / run_id, root / f".{run_id}.new"
-        if exists(final):
+        if final.exists():
             return None
         try:
             with explained(staging):
-                make_directory(staging)
+                staging.mkdir()
         except RecordError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return None
@@ -106,17 +97,16 @@ class RunRecord:
         try:
             lock = WriterLock(staging / "lock")
             with explained(staging):
-                make_directory(staging / "checkpoints")
-                open_to_append(staging / "run.log").close()
+                (staging / "checkpoints").mkdir()
+                (staging / "run.log").touch()
             replace_json(staging / "run.json", description)
             with explained(final):
                 # A directory that is not empty cannot be replaced: two cannot meet.
-                rename(staging, final.name)
+                staging.rename(final)
         except RecordError as error:
             if lock is not None:
                 lock.release()
-            with suppress(OSError):
-                remove_tree(staging)
+            shutil.rmtree(staging, ignore_errors=True)
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno == errno.ENOTEMPTY:
                 return None
@@ -126,9 +116,6 @@ class RunRecord:
     @classmethod
     def reopen(cls, directory: Path, description: Mapping[str, Any]) -> RunRecord:
         """Open the record of a run that is over, to continue it."""
-        # Looked for below too: TensorFlow follows links among its checkpoints.
-        if wrong := first_damage(directory):
-            raise RecordError(f"{directory} is damaged: {wrong}")
         lock = WriterLock(directory / "lock")
         record = cls(directory, lock, description)
         try:
@@ -178,7 +165,7 @@ class RunRecord:
         """Keep the plan that was made for the run, or for a program of a script."""
         path = self.directory / file
         with explained(path):
-            make_directory(path.parent, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
         replace_json(path, plan)
 
     def describe(self, tables: Mapping[str, Any]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from stat import S_ISDIR
 from typing import Any
 
 from workbench.core.locations import NoHomeError, waiting_directory
@@ -17,13 +17,6 @@ from workbench.core.runs.record_files import (
     has_writer,
     read_json,
     replace_json,
-)
-from workbench.core.store_files import (
-    make_directory,
-    make_root,
-    names_in,
-    remove_tree,
-    status_of,
 )
 
 
@@ -52,8 +45,7 @@ class WaitingRuns:
         if self._lock is None:
             directory = waiting_directory() / os.urandom(6).hex()
             with explained(directory):
-                make_root(directory.parent)
-                make_directory(directory)
+                directory.mkdir(parents=True)
             self._lock = WriterLock(directory / "lock")
         rows = [
             {"preset": run.preset, "spec": run.tables, "resume": run.resume}
@@ -66,8 +58,7 @@ class WaitingRuns:
         """Leave what waits to the next app."""
         if self._lock is not None:
             if not self._kept:
-                with suppress(OSError):
-                    remove_tree(self._lock.path.parent)
+                shutil.rmtree(self._lock.path.parent, ignore_errors=True)
             self._lock.release()
             self._lock = None
 
@@ -75,15 +66,8 @@ class WaitingRuns:
         """Take over what apps have left that are gone, oldest first."""
         found: list[WaitingRun] = []
         with suppress(OSError, NoHomeError):
-            root = waiting_directory()
-            left = [(status_of(root / name), name) for name in names_in(root)]
-            ages = [
-                (status.st_mtime, name)
-                for status, name in left
-                if status and S_ISDIR(status.st_mode)
-            ]
-            for _, name in sorted(ages):
-                directory = root / name
+            left = [path for path in waiting_directory().iterdir() if path.is_dir()]
+            for directory in sorted(left, key=lambda path: path.stat().st_mtime):
                 if has_writer(directory / "lock"):
                     continue
                 with suppress(RecordError):
@@ -91,7 +75,7 @@ class WaitingRuns:
                     runs = _read(read_json(directory / "runs.json") or {})
                     self.keep([*self._kept, *runs])
                     found += runs
-                    remove_tree(directory)
+                    shutil.rmtree(directory, ignore_errors=True)
                     lock.release()
         return found
 

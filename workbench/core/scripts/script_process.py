@@ -16,7 +16,6 @@ from workbench.core.runs.record_files import read_json
 from workbench.core.runs.record_follower import RecordFollower
 from workbench.core.runs.run_context import RunControl
 from workbench.core.scripts.script_command import ScriptCommand
-from workbench.core.store_files import names_in
 
 _EVERY_S = 0.1
 _PATIENCE_S = 10.0
@@ -137,7 +136,10 @@ class _Stopping:
 
 
 def _names() -> set[str]:
-    return set(names_in(runs_directory()))
+    try:
+        return set(os.listdir(runs_directory()))
+    except OSError:
+        return set()
 
 
 def _record_of(pid: int, before: set[str]) -> Path | None:

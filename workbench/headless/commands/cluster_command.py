@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
@@ -39,7 +41,7 @@ def _status(args: argparse.Namespace) -> int:
         raise UsageError([Problem("--on", f"{args.on.text} is no cluster", hint)])
     with NativeLog() as native_log:
         # Ray tells of every failed attempt to reach it.
-        native_log.drop()
+        native_log.lead_to(Path(os.devnull))
         with connected(args.on):
             facts = cluster_facts()
     if args.json:
