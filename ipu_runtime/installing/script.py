@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
 import runpy
 import sys
-import traceback
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
@@ -130,16 +131,29 @@ def _exit_code(exit_request: SystemExit) -> int:
         return 0
     if isinstance(code, int):
         return code
-    print(code, file=sys.stderr)
+    # A script may have closed its streams; without one Python writes where C does.
+    with suppress(OSError, ValueError):
+        if sys.stderr is None:
+            os.write(2, f"{code}\n".encode(errors="backslashreplace"))
+        else:
+            print(code, file=sys.stderr)
     return 1
 
 
 def _print_traceback(error: BaseException) -> None:
-    """Show the script's frames only: how it was started is not its concern."""
+    """Show the script's frames only: how it was started is not its concern.
+
+    Python's own function does it, or the script's: it writes to closed streams too.
+    """
     frames = error.__traceback__
     while frames is not None and _starts_scripts(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next
-    traceback.print_exception(type(error), error, frames)
+    shown = error.with_traceback(frames)
+    try:
+        sys.excepthook(type(error), shown, frames)
+    except Exception as broken:
+        sys.__excepthook__(type(broken), broken, broken.__traceback__)
+        sys.__excepthook__(type(error), shown, frames)
 
 
 def _starts_scripts(filename: str) -> bool:

@@ -53,6 +53,12 @@ class System(NamedTuple):
     ipu: IpuType
     ipus: int
     ipus_per_machine: int
+    hosts: int = 1
+    """What it is sold with."""
+
+    def usual_hosts(self, ipus: int) -> int:
+        """Return how many of its hosts feed so many of its IPUs."""
+        return max(1, -(-self.hosts * ipus // self.ipus))
 
 
 class Constant(NamedTuple):

@@ -73,8 +73,9 @@ class PlanRequest:
     """TOML file that adds to the hardware table; empty means none."""
     instances: int = 1
     """Processes that the replicas are shared out among."""
-    hosts: int = 1
-    """Machines that these processes are spread over."""
+    hosts: int = 0
+    """Machines that these processes are spread over; 0 is what the system is sold with
+    for its IPUs."""
 
     @property
     def stage_of_layer(self) -> tuple[int, ...]:
@@ -270,6 +271,8 @@ class Plan:
     """One weight update, loop control of a pipeline included."""
     all_reduce_us: float = 0.0
     """Gradients over replicas, once per weight update."""
+    hosts: int = 1
+    """Machines that feed these IPUs."""
     ipus_per_instance: int = 0
     """IPUs that each process reserves."""
     feed_us: float = 0.0

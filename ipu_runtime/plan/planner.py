@@ -50,7 +50,7 @@ def make_plan(
     problems += unknown
     timing = replica.time()
     memory = plan_memory(replica.memory_request(), table)
-    problems += _io_problems(replica, memory)
+    problems += [*replica.feed_problems(timing), *_io_problems(replica, memory)]
     remedies = find_remedies(request, memory.ipus, system.ipus) if with_remedies else ()
     alone = functools.partial(
         make_plan, with_remedies=False, with_layers=False, table=table
@@ -80,6 +80,7 @@ def make_plan(
         run_us=timing.run_us,
         update_us=timing.whole_update_us,
         all_reduce_us=timing.all_reduce_us,
+        hosts=replica.hosts,
         ipus_per_instance=local * replica.ipus_per_replica,
         feed_us=replica.feed_us,
         broadcast_us=replica.broadcast_us,

@@ -168,22 +168,53 @@ class Replica(NamedTuple):
         return streamed_bytes(request.model, request.batch_size, request.label_values)
 
     @property
+    def hosts(self) -> int:
+        """Machines that feed the replicas."""
+        ipus = self.replicas * self.ipus_per_replica
+        return self.request.hosts or self.system.usual_hosts(ipus)
+
+    @property
     def feed_us(self) -> float:
         """Time in which a host sends what its replicas take in a step."""
+        return self._fed_by_us(self.hosts)
+
+    def _fed_by_us(self, hosts: int) -> float:
         return feed_us(
             self.streamed_bytes,
             self.replicas * self.ipus_per_replica,
             self.replicas,
-            self.request.hosts,
+            hosts,
             self.system,
             self.table.values,
         )
+
+    def feed_problems(self, timing: Timing) -> list[Problem]:
+        """Say that the hosts decide how fast it goes, and how many would not."""
+        if not timing.late_us:
+            return []
+        needs = "1 host needs" if self.hosts == 1 else f"{self.hosts} hosts need"
+        device_us = timing.step.total_us - timing.late_us
+        machines = self.replicas * self.ipus_per_replica // self.system.ipus_per_machine
+        hosts = self.hosts
+        while hosts < machines and self._fed_by_us(hosts) > device_us:
+            hosts *= 2
+        return [
+            Problem(
+                "execution.hosts",
+                f"the feed decides: {needs} {self.feed_us / 1e3:.3g} ms "
+                "to send a step's data, which the IPUs are "
+                f"done with in {device_us / 1e3:.3g} ms",
+                f"{hosts} hosts, each with execution.instances of its own",
+                Severity.WARNING,
+                suggestion=None if self.request.instances % hosts else hosts,
+            )
+        ]
 
     @property
     def broadcast_us(self) -> float:
         """Time in which all hosts get the first one's weights."""
         weights, _ = stage_weights(self.request.model, self.stage_of_layer)
-        return broadcast_us(sum(weights), self.request.hosts, self.table.values)
+        return broadcast_us(sum(weights), self.hosts, self.table.values)
 
     def memory_request(self) -> MemoryRequest:
         """Return what the memory of the replica depends on."""
@@ -229,7 +260,7 @@ class Replica(NamedTuple):
             accumulates=self.accumulates,
             accumulation=self.micro_batches,
             steps_per_execution=self.steps_per_execution,
-            launch_us=values["launch_us"] + host_sync_us(self.request.hosts, values),
+            launch_us=values["launch_us"] + host_sync_us(self.hosts, values),
             replicas=self.replicas,
             ipus_per_replica=self.ipus_per_replica,
             sum_buffer_bytes=self.options.sum_buffer_bytes,
@@ -258,7 +289,7 @@ class Replica(NamedTuple):
         """Return times in which a host waits for nobody, but may be waited for."""
         late_us = max(self.feed_us - timing.step.total_us, 0.0)
         step = replace(timing.step, infeed_us=timing.step.infeed_us + late_us)
-        return timing._replace(step=step)
+        return timing._replace(step=step, late_us=late_us)
 
     def _result_bytes(self) -> int:
         sizes = {layer.name: layer.output_size for layer in self.request.model.layers}

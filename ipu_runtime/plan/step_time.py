@@ -65,6 +65,8 @@ class Timing(NamedTuple):
     run_us: float
     whole_update_us: float
     all_reduce_us: float
+    late_us: float = 0.0
+    """Time of a step in which a host is waited for that sends too slowly."""
 
 
 class _Parts(NamedTuple):

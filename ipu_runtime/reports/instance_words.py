@@ -11,12 +11,11 @@ if TYPE_CHECKING:
 
 
 def instance_words(plan: Plan) -> list[str]:
-    """Return processes and hosts; nothing where one process has all replicas."""
-    instances, hosts = plan.request.instances, plan.request.hosts
-    if instances == 1:
-        return []
-    words = [f"{instances} instances of {plural(plan.ipus_per_instance, 'IPU')}"]
-    return [*words, f"{hosts} hosts"] if hosts > 1 else words
+    """Return processes and hosts; nothing where one process has all, on one host."""
+    instances, words = plan.request.instances, []
+    if instances > 1:
+        words = [f"{instances} instances of {plural(plan.ipus_per_instance, 'IPU')}"]
+    return [*words, f"{plan.hosts} hosts"] if plan.hosts > 1 else words
 
 
 def instance_sentence(plan: Plan) -> str:

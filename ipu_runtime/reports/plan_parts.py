@@ -60,8 +60,8 @@ def _summary(plan: Plan) -> Html:
             f"compiling {plan.compile_s:.0f} s. All modelled."
         )
         parts.append(tag("p", words))
-        if plan.request.instances > 1:
-            parts.append(tag("p", f"{instance_sentence(plan)}. All modelled."))
+        if spread := instance_sentence(plan):
+            parts.append(tag("p", f"{spread}. All modelled."))
         times = {part.title: part.us for part in step_parts(plan.step)}
         row = StackedRow("step", times)
         drawing = stacked_bars([row], microseconds, "Modelled time of one step")

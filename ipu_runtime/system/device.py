@@ -27,7 +27,7 @@ class Device:
     """Replicas by which losses are divided; more than 1 only under PopDistStrategy."""
     instance: Instance = field(default_factory=Instance)
     """This process among those that train together; alone but with PopDistStrategy."""
-    hosts: int = 1
+    hosts: int = 0
     """Hosts that these processes are modelled on."""
     seed: int = 0
     """Seed of everything random on the device (`reset_ipu_seed`)."""

@@ -37,7 +37,7 @@ class DeviceUser(Protocol):
 
 @contextmanager
 def emulated_system(
-    name: str, hardware_file: str = "", hosts: int = 1
+    name: str, hardware_file: str = "", hosts: int = 0
 ) -> Iterator[None]:
     """Emulate a system of the hardware table; otherwise the smallest that is enough."""
     token = _system.set((name, hardware_file, hosts))

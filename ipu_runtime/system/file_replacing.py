@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
+
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.new")
 
 
 def replace_file(path: Path, content: bytes | str) -> None:
@@ -15,22 +18,51 @@ def replace_file(path: Path, content: bytes | str) -> None:
     device, a pipe, or the file that this process prints to is written instead of
     replaced.
     """
-    data = content.encode() if isinstance(content, str) else content
     try:
         if _must_be_kept(path):
             with path.open("ab") as stream:
-                stream.write(data)
-        else:
-            _replace(Path(os.path.realpath(path)), data)
+                stream.write(_bytes(content))
+            return
+        real = Path(os.path.realpath(path))
+        parent = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            replace_in(parent, real.name, content)
+        finally:
+            os.close(parent)
     except OSError as error:
         # The user knows this name, not that of the file beside it.
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def remove_unfinished(directory: Path) -> None:
-    """Remove what killed writers have left here and below; none may be alive."""
-    for beside in directory.rglob(f".{'?' * 16}.new"):
-        beside.unlink(missing_ok=True)
+def replace_in(directory: int, name: str, content: bytes | str) -> None:
+    """Write a file of an open directory as a whole; a link of that name is replaced."""
+    beside = f".{os.urandom(8).hex()}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    descriptor = os.open(beside, flags, 0o666, dir_fd=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            _keep_owner_and_mode(directory, name, descriptor)
+            stream.write(_bytes(content))
+            stream.flush()
+            os.fsync(descriptor)
+        os.replace(beside, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(beside, dir_fd=directory)
+        raise
+    # Without it a crash can undo the renaming. Some file systems cannot; the file
+    # itself is whole either way.
+    with suppress(OSError):
+        os.fsync(directory)
+
+
+def is_unfinished(name: str) -> bool:
+    """Tell whether a file is what a killed writer has left beside its place."""
+    return _UNFINISHED.fullmatch(name) is not None
+
+
+def _bytes(content: bytes | str) -> bytes:
+    return content.encode() if isinstance(content, str) else content
 
 
 def _must_be_kept(path: Path) -> bool:
@@ -48,25 +80,9 @@ def _must_be_kept(path: Path) -> bool:
     return False
 
 
-def _replace(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{os.urandom(8).hex()}.new")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+def _keep_owner_and_mode(directory: int, name: str, descriptor: int) -> None:
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            _keep_owner_and_mode(path, descriptor)
-            stream.write(data)
-            stream.flush()
-            os.fsync(descriptor)
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    _keep_name(path.parent)
-
-
-def _keep_owner_and_mode(path: Path, descriptor: int) -> None:
-    try:
-        old = path.stat()
+        old = os.lstat(name, dir_fd=directory)
     except FileNotFoundError:
         return
     # Only root may give files away; for others it is theirs from now on.
@@ -74,14 +90,3 @@ def _keep_owner_and_mode(path: Path, descriptor: int) -> None:
         os.fchown(descriptor, old.st_uid, old.st_gid)
     # Afterwards, because another owner takes special bits away.
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-
-
-def _keep_name(directory: Path) -> None:
-    """Write the directory too, without which a crash can undo the renaming."""
-    # Some file systems cannot; the file itself is whole either way.
-    with suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -19,6 +19,8 @@ class UsageError(Exception):
 
 def say(text: str) -> None:
     """Tell something that is not a result."""
+    if sys.stderr is None or sys.stderr.closed:
+        return  # A script that has ended here has done that.
     sys.stderr.write(f"{plain_text(text)}\n")
     sys.stderr.flush()
 

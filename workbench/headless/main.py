@@ -58,7 +58,9 @@ def main(
         if args.command is None:
             return _without_command(args, open_app)
         code = int(args.run(args))
-        sys.stdout.flush()
+        if args.command != "exec":
+            # A script's streams are its own; Python looks after them when it leaves.
+            sys.stdout.flush()
     except UsageError as error:
         report_problems(error.problems, error.file)
         return ExitCode.USAGE

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from workbench.core.store_files import open_to_append
+
 
 class NativeLog:
     """A context in which descriptor 2 can be led to a file."""
@@ -25,15 +27,21 @@ class NativeLog:
         )
         return self
 
+    def drop(self) -> None:
+        """Let what native code prints from now on go nowhere."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+
     def lead_to(self, path: Path) -> None:
-        """Send what native code prints from now on to the end of a file."""
+        """Send what native code prints from now on to the end of a record's file."""
         try:
-            log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            log = open_to_append(path, 0o600)
         except OSError:
             # A record that takes no log still has a run; its messages stay visible.
             return
-        os.dup2(log, 2)
-        os.close(log)
+        with log:
+            os.dup2(log.fileno(), 2)
 
     def __exit__(
         self,

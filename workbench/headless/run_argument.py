@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 
 from ipu_runtime.plan.problem import Problem
 from workbench.core.runs.record_files import UnknownRecord
@@ -22,8 +24,17 @@ def add_run_argument(parser: argparse.ArgumentParser, *, several: bool = False) 
 
 def find_run(name: str) -> StoredRun:
     """Return the run that a user means, or raise with what is wrong."""
+    return _found(partial(open_run, name))
+
+
+def find_any_run(name: str) -> StoredRun:
+    """Return the run that a user means, damaged or not."""
+    return _found(partial(open_run, name, damaged_too=True))
+
+
+def _found(look: Callable[[], StoredRun]) -> StoredRun:
     try:
-        return open_run(name)
+        return look()
     except UnknownRecord as error:
         hint = "see: ipu-workbench runs list"
         raise UsageError([Problem("", str(error), hint)]) from error

@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workbench.core.runs.record_files import explained
+from workbench.core.store_files import make_root, open_to_append
 
 
 @contextmanager
 def native_output_to(path: Path) -> Iterator[None]:
     """Send descriptors 1 and 2 to a file; the app writes to duplicates meanwhile."""
     with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        make_root(path.parent)
+        log = open_to_append(path, 0o600)
     saved = {name: getattr(sys, name) for name in ("__stdout__", "__stderr__")}
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -33,7 +34,7 @@ def native_output_to(path: Path) -> Iterator[None]:
         for name, screen in screens.items():
             setattr(sys, name, screen)
         for descriptor in duplicates:
-            os.dup2(log, descriptor)
+            os.dup2(log.fileno(), descriptor)
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
@@ -43,5 +44,6 @@ def native_output_to(path: Path) -> Iterator[None]:
         for name, screen in screens.items():
             screen.flush()
             setattr(sys, name, saved[name])
-        for descriptor in (*duplicates.values(), log):
+        for descriptor in duplicates.values():
             os.close(descriptor)
+        log.close()

@@ -52,7 +52,7 @@ def on_device(request: PlanRequest, device: Device) -> PlanRequest:
         batches=request.batches * instances,
         ipus=device.ipus * instances,
         instances=instances,
-        hosts=device.hosts if instances > 1 else 1,
+        hosts=device.hosts if instances == device.instance.count else 0,
         system=device.system,
         hardware_file=device.hardware_file,
         config=device.config,

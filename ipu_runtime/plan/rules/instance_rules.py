@@ -26,16 +26,18 @@ def check_instances(request: PlanRequest, system: System | None) -> Iterator[Pro
             _divisors(replicas),
             suggestion=_nearest_divisor(replicas, instances),
         )
+    ipus = replicas * ipus_per_replica(request.pipeline)
+    if not hosts:
+        yield from _check_usual_hosts(request, system, ipus)
+        return
     if instances % hosts:
-        named = "1 instance" if instances == 1 else f"{instances} instances"
         yield Problem(
             _HOSTS,
-            f"{named} cannot be spread over {hosts} hosts",
+            f"{_instances(instances)} cannot be spread over {hosts} hosts",
             f"{_divisors(instances)}, or another {_INSTANCES}",
             suggestion=_nearest_divisor(instances, hosts),
         )
         return
-    ipus = replicas * ipus_per_replica(request.pipeline)
     machines = -(-ipus // system.ipus_per_machine) if system else hosts
     if replicas and hosts > machines:
         yield Problem(
@@ -46,6 +48,27 @@ def check_instances(request: PlanRequest, system: System | None) -> Iterator[Pro
             Severity.WARNING,
             suggestion=_nearest_divisor(instances, machines),
         )
+
+
+def _check_usual_hosts(
+    request: PlanRequest, system: System | None, ipus: int
+) -> Iterator[Problem]:
+    """Say that a process is on one host, where the system has more for its IPUs."""
+    hosts = system.usual_hosts(ipus) if system else 1
+    if request.training and request.instances % hosts:
+        yield Problem(
+            _INSTANCES,
+            f"{ipus} IPUs of a {request.system} are sold with {hosts} hosts, which "
+            f"{_instances(request.instances)} cannot be spread over; figures are for "
+            "all of these hosts",
+            f"{hosts} or a multiple, or {_HOSTS} = 1 for what one host can do",
+            Severity.WARNING,
+            suggestion=hosts,
+        )
+
+
+def _instances(count: int) -> str:
+    return "1 instance" if count == 1 else f"{count} instances"
 
 
 def _replicas(count: int) -> str:

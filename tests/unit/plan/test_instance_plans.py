@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ipu_runtime.plan.problem import Severity
@@ -11,6 +13,11 @@ from workbench.core.planning.experiment_plan import plan_experiment, plan_reques
 from workbench.core.planning.plan_text import plan_lines
 from workbench.core.planning.text_table import TextStyle
 
+RACKS = (
+    "execution.system=Pod256",
+    "ipu.auto_select_ipus=256",
+    "data.train_samples=51200",
+)
 IMAGE_BYTES = 20 * (224 * 224 * 3 * 2 + 4)
 """One micro-batch of resnet50-pod64: halves, and the classes."""
 
@@ -22,7 +29,7 @@ def _plan(preset: str, *changes: str):  # type: ignore[no-untyped-def]
 
 
 def _pod(hosts: int, *changes: str):  # type: ignore[no-untyped-def]
-    own = (f"execution.instances={hosts}", f"execution.hosts={hosts}")
+    own = (f"execution.instances={max(hosts, 1)}", f"execution.hosts={hosts}")
     return _plan("resnet50-pod64", *own, *changes)
 
 
@@ -60,6 +67,64 @@ def test_a_host_feeds_its_own_replicas(hosts: int) -> None:
     sent = 64 / hosts * IMAGE_BYTES
     assert plan.feed_us == pytest.approx(sent / 22e3)
     assert plan.ipus_per_instance == 64 // hosts
+
+
+@pytest.mark.parametrize(
+    ("system", "ipus", "hosts"),
+    [
+        ("M2000", 4, 1),
+        ("Pod16", 16, 1),
+        ("Pod64", 64, 1),
+        ("Pod128", 128, 2),
+        ("Pod256", 256, 4),
+        ("Bow-Pod256", 256, 4),
+        ("Pod256", 128, 2),
+        ("Pod256", 16, 1),
+        ("C600", 8, 1),
+    ],
+)
+def test_a_system_has_the_hosts_that_it_is_sold_with(
+    system: str, ipus: int, hosts: int
+) -> None:
+    pod = (f"execution.system={system}", f"ipu.auto_select_ipus={ipus}")
+    plan = _plan("mnist-ipu", *pod, "data.batch_size=1")
+    assert plan.hosts == hosts
+
+
+def test_more_racks_feed_more_images() -> None:
+    pod64, pod256 = _pod(1), _pod(0, *RACKS, "execution.instances=1")
+    assert pod256.samples_per_second > 3 * pod64.samples_per_second
+    assert pod256.feed_us == pytest.approx(64 * IMAGE_BYTES / 22e3)
+
+
+def test_a_process_that_cannot_be_on_all_hosts_is_named() -> None:
+    (problem,) = _pod(0, *RACKS, "execution.instances=1").problems
+    assert problem.where == "execution.instances"
+    assert problem.severity is Severity.WARNING
+    assert "4 hosts, which 1 instance cannot be spread over" in problem.problem
+    assert problem.suggestion == 4
+    assert _pod(0, *RACKS, "execution.instances=8").problems == ()
+
+
+def test_a_feed_that_decides_is_named() -> None:
+    plan = _pod(1)
+    (problem,) = plan.problems
+    assert problem.where == "execution.hosts"
+    assert "the feed decides: 1 host needs 17.5 ms" in problem.problem
+    assert "2 hosts" in problem.hint
+    assert _pod(2).problems == ()
+    assert _plan("resnet50-pod16").problems == ()
+
+
+def test_a_hardware_file_need_not_say_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(
+        '[systems]\nMine = { ipu = "bow", ipus = 8, ipus_per_machine = 4 }\n'
+    )
+    monkeypatch.setenv("IPU_WORKBENCH_HARDWARE", str(file))
+    assert _plan("mnist-ipu", "execution.system=Mine").hosts == 1
 
 
 def test_one_host_is_too_slow_for_a_rack() -> None:

@@ -86,8 +86,8 @@ def test_a_checkpoint_that_a_kill_has_cut_is_removed_before_the_run_goes_on(
     own = record.checkpoints / ".own"
     own.touch()
     with monkeypatch.context() as killed:
-        killed.setattr(Path, "replace", lambda *_: 1 / 0)
-        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        killed.setattr(os, "replace", lambda *_, **__: 1 / 0)
+        killed.setattr(os, "unlink", lambda *_, **__: None)
         with pytest.raises(ZeroDivisionError):
             replace_file(record.checkpoints / "epoch-000001.npz", b"cut")
     record.close()

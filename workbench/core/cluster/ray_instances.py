@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.system.file_replacing import replace_file
+from ipu_runtime.datasets.machine_memory import memory_bytes
 from workbench.core.cluster.hosted_process import News
 from workbench.core.cluster.memory_need import CPUS, memory_need
 from workbench.core.cluster.ray_cluster import cluster_facts, require_ray
@@ -26,6 +26,15 @@ from workbench.core.instances.instance_job import COMMAND, InstanceJob
 from workbench.core.instances.starting import Left, Said
 from workbench.core.runs.record_files import RecordError, explained
 from workbench.core.runs.run_context import InstanceFailure, RunControl
+from workbench.core.store_files import (
+    files_below,
+    make_directories,
+    make_directory,
+    open_to_append,
+    read_file,
+    remove_file,
+    replace_file,
+)
 
 _LOOK_EVERY_S = 0.2
 _STOPPING_S = 4.0
@@ -187,15 +196,15 @@ class _RayInstances:
         if news.log:
             path = self._job.log(index)
             with explained(path):
-                path.parent.mkdir(exist_ok=True)
-                with path.open("ab") as log:
+                make_directory(path.parent, exist_ok=True)
+                with open_to_append(path) as log:
                     log.write(news.log)
         for name, content in news.files.items():
             path = self._job.directory / name
             with explained(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
+                make_directories(self._job.directory, path.parent)
                 if content is None:
-                    path.unlink(missing_ok=True)
+                    remove_file(path)
                 else:
                     replace_file(path, content)
 
@@ -236,7 +245,6 @@ def _placed(job: InstanceJob, group: Any) -> list[Any]:
 
 def _files_below(directory: Path, part: str) -> dict[str, bytes]:
     return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in (directory / part).rglob("*")
-        if path.is_file()
+        str(path.relative_to(directory)): read_file(path, memory_bytes())
+        for path in files_below(directory / part)
     }

@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ipu_runtime.plan.config.file_reading import read_file
 from ipu_runtime.plan.plain_data import plain
-from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.editing.draft import Draft, draft_fields
 from workbench.core.experiment.model_tables import tables_for_file
 from workbench.core.experiment.preset_store import Preset
 from workbench.core.locations import drafts_directory
+from workbench.core.store_files import (
+    make_root,
+    names_in,
+    read_file,
+    remove_file,
+    replace_file,
+)
 
 _FORMAT = 1
 _MOST_BYTES = 8 * 2**20
@@ -39,7 +44,7 @@ def keep_draft(draft: Draft) -> None:
     preset, changes = draft.preset, changes_of(draft)
     path = drafts_directory() / f"{quote(preset.name, safe='')}.json"
     if not changes:
-        path.unlink(missing_ok=True)
+        remove_file(path)
         return
     content = {
         "format": _FORMAT,
@@ -48,18 +53,15 @@ def keep_draft(draft: Draft) -> None:
         "changes": changes,
         "tables": tables_for_file(preset.tables),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_root(path.parent)
     replace_file(path, json.dumps(plain(content)))
 
 
 def kept_drafts() -> tuple[list[KeptDraft], list[str]]:
     """Return what is kept, and the files that cannot be understood."""
-    try:
-        files = sorted(drafts_directory().glob("*.json"))
-    except OSError:
-        return [], []
+    root = drafts_directory()
     found, damaged = [], []
-    for file in files:
+    for file in (root / name for name in names_in(root) if name.endswith(".json")):
         draft = _read(file)
         if draft is None:
             damaged.append(str(file))

@@ -282,11 +282,12 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
     Field(
         "execution.hosts",
         Kind.INT,
-        1,
-        "Hosts that the instances are spread over; each feeds its own replicas. Runs "
-        "here put all of them on this machine.",
+        0,
+        "Hosts that the instances are spread over; each feeds its own replicas. 0: as "
+        "many as the system is sold with for its IPUs, which is one, or one for every "
+        "64. Runs here put all of them on this machine.",
         (_TIME,),
-        minimum=1,
+        minimum=0,
         maximum=1024,
     ),
     Field(

@@ -18,7 +18,6 @@ from workbench.core.experiment.preset_store import (
     load_preset,
 )
 from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import understood
 
 _NAMES = tuple(Figure.__dataclass_fields__)
 _NEITHER = ("experiment.seed", "train.epochs", "data.test_samples")
@@ -129,6 +128,9 @@ def _tables_of(preset: str) -> list[Mapping[str, Any]]:
 
 def _whole(tables: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return an experiment with every default written out."""
+    # Late, because it loads NumPy, and the app's first frame is drawn without.
+    from workbench.core.experiment.validation import understood
+
     return spec_to_tables(understood(tables))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from math import gcd
 
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.tables import spec_to_tables
@@ -44,7 +45,8 @@ def job_of(spec: ExperimentSpec, context: RunContext) -> InstanceJob:
     return InstanceJob(
         spec_to_tables(spec),
         spec.execution.instances,
-        spec.execution.hosts,
+        # What a system is sold with may be more than its instances can be spread over.
+        spec.execution.hosts or gcd(spec.execution.instances, context.plan.hosts),
         ipus.replicas,
         ipus.ipus_per_replica,
         context.directory,

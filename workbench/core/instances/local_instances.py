@@ -18,6 +18,7 @@ from ipu_runtime.popdist.launched_job import (
 from workbench.core.instances.instance_job import COMMAND, InstanceJob
 from workbench.core.instances.starting import Left, Said
 from workbench.core.runs.record_files import explained
+from workbench.core.store_files import make_directory, open_to_append
 
 Process = subprocess.Popen[str]
 
@@ -46,8 +47,8 @@ def start_here(job: InstanceJob) -> Iterator[LocalInstances]:
 def _start(job: InstanceJob, index: int, addresses: list[str]) -> Process:
     path = job.log(index)
     with explained(path):
-        path.parent.mkdir(exist_ok=True)
-        log = path.open("a")
+        make_directory(path.parent, exist_ok=True)
+        log = open_to_append(path)
     with log:
         return subprocess.Popen(
             COMMAND,

@@ -80,7 +80,7 @@ class AroundLayers:
                 request.model, request.batch_size, request.label_values
             ),
             rearranged_us=_rearranged_us(request, system, table),
-            launch_us=constants["launch_us"] + host_sync_us(request.hosts, constants),
+            launch_us=constants["launch_us"],
             batches=request.batches,
             filled=filled,
             hosts=request.hosts,
@@ -137,7 +137,13 @@ class AroundLayers:
             updates = math.ceil(updates)
         elif self.training:
             updates = max(math.floor(updates), 1)
-        return self.launch_us / max(updates, 1e-9)
+        synced_us = host_sync_us(self._hosts(choice), self.constants)
+        return (self.launch_us + synced_us) / max(updates, 1e-9)
+
+    def _hosts(self, choice: Choice) -> int:
+        return self.hosts or self.system.usual_hosts(
+            choice.replicas * choice.ipus_per_replica
+        )
 
     def feed_us(self, choice: Choice) -> float:
         """Return the time in which the host sends all micro-batches of all replicas."""
@@ -146,7 +152,7 @@ class AroundLayers:
             self.streamed_bytes,
             ipus,
             choice.replicas,
-            self.hosts,
+            self._hosts(choice),
             self.system,
             self.constants,
         )

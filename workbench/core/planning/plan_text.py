@@ -90,7 +90,7 @@ def _headline(plan: Plan) -> list[str]:
         ),
         ("compilation", duration(plan.compile_s), "before the first step"),
     ]
-    if plan.request.instances > 1:
+    if plan.request.instances > 1 or plan.hosts > 1:
         rows.append(("each host", microseconds(plan.feed_us), host_words(plan)))
     width = max(len(value) for _, value, _ in rows)
     lines = [

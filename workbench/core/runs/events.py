@@ -18,6 +18,8 @@ class RunStatus(Enum):
     FAILED = "failed"
     KILLED = "killed"
     """Its process is gone without having ended it."""
+    DAMAGED = "damaged"
+    """Its record cannot be read, or holds what no record does."""
 
     @property
     def live(self) -> bool:

@@ -13,14 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.plan.config.file_reading import open_file, read_file
 from ipu_runtime.plan.plain_data import plain
-from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.locations import data_directory
+from workbench.core.store_files import (
+    open_lock,
+    open_to_append,
+    open_to_overwrite,
+    open_to_read,
+    read_file,
+    replace_file,
+)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _LOCK_PATIENCE_S = 1.0
-_MOST_BYTES = 16 * 2**20
+MOST_BYTES = 16 * 2**20
 _MOST_LINE_BYTES = 2**20
 
 _HINTS = {
@@ -72,11 +78,12 @@ def overwrite_json(path: Path, value: Mapping[str, Any]) -> bool:
     """Write over a file in the room that it has: a full disk has none for another."""
     content = _json_text(value).encode()
     try:
-        with path.open("r+b") as stream:
+        with open_to_overwrite(path) as stream:
             if os.fstat(stream.fileno()).st_blocks * 512 < len(content):
                 return False
             stream.write(content)
-            stream.truncate()
+            stream.flush()
+            os.ftruncate(stream.fileno(), len(content))
     except OSError:
         return False
     return True
@@ -88,7 +95,7 @@ def _json_text(value: Mapping[str, Any]) -> str:
 
 def append_line(path: Path, line: str, *, sync: bool = False) -> None:
     """Append a line; one that a killed writer has cut stays on a line of its own."""
-    with explained(path), path.open("ab+") as stream:
+    with explained(path), open_to_append(path) as stream:
         end = stream.seek(0, os.SEEK_END)
         if end:
             stream.seek(end - 1)
@@ -100,7 +107,7 @@ def append_line(path: Path, line: str, *, sync: bool = False) -> None:
             os.fsync(stream.fileno())
 
 
-def load_json(path: Path, most_bytes: int = _MOST_BYTES) -> dict[str, Any]:
+def load_json(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return the object in a JSON file, or say why there is none."""
     try:
         value = json.loads(read_file(path, most_bytes))
@@ -113,7 +120,7 @@ def load_json(path: Path, most_bytes: int = _MOST_BYTES) -> dict[str, Any]:
     return value
 
 
-def read_json(path: Path, most_bytes: int = _MOST_BYTES) -> dict[str, Any] | None:
+def read_json(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any] | None:
     """Return the object in a JSON file; None if there is none that can be read."""
     try:
         return load_json(path, most_bytes)
@@ -124,7 +131,7 @@ def read_json(path: Path, most_bytes: int = _MOST_BYTES) -> dict[str, Any] | Non
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file of JSON lines, leaving out what is damaged."""
     try:
-        stream = open_file(path)
+        stream = open_to_read(path)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -152,7 +159,7 @@ class WriterLock:
     def __init__(self, path: Path) -> None:
         self.path = path
         with explained(path):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = open_lock(path, make=True)
         deadline = time.monotonic() + _LOCK_PATIENCE_S
         # Whoever asks whether we live holds the lock for an instant.
         while not self._take():
@@ -184,7 +191,7 @@ class WriterLock:
 def has_writer(path: Path) -> bool:
     """Tell whether a live process holds the lock of this file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = open_lock(path, make=False)
     except OSError:
         return False
     try:

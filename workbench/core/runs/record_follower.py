@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ipu_runtime.plan.config.file_reading import open_file
 from workbench.core.runs.event_json import event_from_json
 from workbench.core.runs.events import Event
+from workbench.core.store_files import open_to_read, size_of
 
 _MOST_BYTES = 8 * 2**20
 """Of one look; the rest comes with the next."""
@@ -25,15 +25,12 @@ class RecordFollower:
     @property
     def behind(self) -> bool:
         """Whether there is something to read."""
-        try:
-            return self._path.stat().st_size > self._at
-        except OSError:
-            return False
+        return size_of(self._path) > self._at
 
     def new_events(self) -> list[tuple[Event, float]]:
         """Return the events of whole lines that were not read yet, with their times."""
         try:
-            with open_file(self._path) as stream:
+            with open_to_read(self._path) as stream:
                 stream.seek(self._at)
                 content = stream.read(_MOST_BYTES)
         except OSError:

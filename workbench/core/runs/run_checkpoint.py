@@ -20,10 +20,15 @@ import numpy.typing as npt
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.datasets.unreadable import UNREADABLE
-from ipu_runtime.plan.config.file_reading import read_file
 from ipu_runtime.plan.plain_data import plain
-from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.runs.record_files import RecordError, explained
+from workbench.core.store_files import (
+    make_directory,
+    names_in,
+    read_file,
+    remove_file,
+    replace_file,
+)
 
 Array = npt.NDArray[Any]
 
@@ -82,10 +87,10 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
     np.savez(content, allow_pickle=False, **arrays)
     path = directory / checkpoint.file_name
     with explained(path):
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory, exist_ok=True)
         replace_file(path, content.getvalue())
     for older in _by_age(directory)[KEPT:]:
-        older.unlink(missing_ok=True)
+        remove_file(older)
     return path
 
 
@@ -193,10 +198,8 @@ def _all(arrays: Any, prefix: str, count: int) -> tuple[Array, ...]:
 
 def _by_age(directory: Path) -> list[Path]:
     """Return the checkpoints, newest first; anything else is left alone."""
-    if not directory.is_dir():
-        return []
-    named = [(_NAME.fullmatch(path.name), path) for path in directory.iterdir()]
+    matches = filter(None, map(_NAME.fullmatch, names_in(directory)))
     places = [
-        (int(match[1]), int(match[2] or 0), path) for match, path in named if match
+        (int(match[1]), int(match[2] or 0), directory / match[0]) for match in matches
     ]
     return [path for *_, path in sorted(places, reverse=True)]

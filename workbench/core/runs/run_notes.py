@@ -5,7 +5,6 @@ It is a file of its own beside `run.json`, because that belongs to the run's pro
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,13 @@ from workbench.core.runs.record_files import (
     RecordError,
     WriterLock,
     explained,
+    has_writer,
     read_json,
     replace_json,
     safe_name,
 )
 from workbench.core.runs.run_store import StoredRun
+from workbench.core.store_files import remove_file, remove_tree, rename
 
 _FILE = "notes.json"
 _LONGEST = 500
@@ -70,7 +71,7 @@ def write_notes(directory: Path, notes: RunNotes) -> None:
             raise RecordError(f"tag {tag!r}: use letters, digits, '.', '_' and '-'")
     if notes == RunNotes():
         with explained(directory / _FILE):
-            (directory / _FILE).unlink(missing_ok=True)
+            remove_file(directory / _FILE)
         return
     content = {
         "name": _text(notes.name),
@@ -85,12 +86,16 @@ def delete_run(run: StoredRun) -> None:
     """Delete the record of a run that no process is working on."""
     if run.live:
         raise RecordError(f"{run.run_id} is {run.status.value}: stop it first")
-    lock = WriterLock(run.directory / "lock")
+    # A damaged one may have no lock that can be taken; if it has, nobody may hold it.
+    lock = None
+    if not run.damaged or has_writer(run.directory / "lock"):
+        lock = WriterLock(run.directory / "lock")
     try:
         # Out of the lists at once, and as a whole.
         gone = run.directory.with_name(f".{run.run_id}.deleted")
         with explained(run.directory):
-            run.directory.rename(gone)
-            shutil.rmtree(gone)
+            rename(run.directory, gone.name)
+            remove_tree(gone)
     finally:
-        lock.release()
+        if lock is not None:
+            lock.release()

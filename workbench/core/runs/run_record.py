@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.system.file_replacing import remove_unfinished
 from workbench.core.locations import runs_directory
 from workbench.core.runs.event_json import event_line, event_to_json, to_line
 from workbench.core.runs.events import EpochEnded, Evaluated, Event, RunEnded, RunStatus
@@ -29,6 +28,16 @@ from workbench.core.runs.record_files import (
     overwrite_json,
     replace_json,
     safe_name,
+)
+from workbench.core.store_files import (
+    exists,
+    first_damage,
+    make_directory,
+    make_root,
+    open_to_append,
+    remove_tree,
+    remove_unfinished,
+    rename,
 )
 
 FORMAT = 1
@@ -56,7 +65,7 @@ class RunRecord:
             raise RecordError(f"group {group!r}: use letters, digits, '.', '_' and '-'")
         root = runs_directory()
         with explained(root):
-            root.mkdir(parents=True, exist_ok=True)
+            make_root(root)
         created = datetime.now(UTC)
         description = {
             "format": FORMAT,
@@ -84,11 +93,11 @@ class RunRecord:
     ) -> RunRecord | None:
         """Make the record under this name, unless somebody has or is taking it."""
         final, staging = root / run_id, root / f".{run_id}.new"
-        if final.exists():
+        if exists(final):
             return None
         try:
             with explained(staging):
-                staging.mkdir()
+                make_directory(staging)
         except RecordError as error:
             if isinstance(error.__cause__, FileExistsError):
                 return None
@@ -97,16 +106,17 @@ class RunRecord:
         try:
             lock = WriterLock(staging / "lock")
             with explained(staging):
-                (staging / "checkpoints").mkdir()
-                (staging / "run.log").touch()
+                make_directory(staging / "checkpoints")
+                open_to_append(staging / "run.log").close()
             replace_json(staging / "run.json", description)
             with explained(final):
                 # A directory that is not empty cannot be replaced: two cannot meet.
-                staging.rename(final)
+                rename(staging, final.name)
         except RecordError as error:
             if lock is not None:
                 lock.release()
-            shutil.rmtree(staging, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(staging)
             cause = error.__cause__
             if isinstance(cause, OSError) and cause.errno == errno.ENOTEMPTY:
                 return None
@@ -116,6 +126,9 @@ class RunRecord:
     @classmethod
     def reopen(cls, directory: Path, description: Mapping[str, Any]) -> RunRecord:
         """Open the record of a run that is over, to continue it."""
+        # Looked for below too: TensorFlow follows links among its checkpoints.
+        if wrong := first_damage(directory):
+            raise RecordError(f"{directory} is damaged: {wrong}")
         lock = WriterLock(directory / "lock")
         record = cls(directory, lock, description)
         try:
@@ -165,7 +178,7 @@ class RunRecord:
         """Keep the plan that was made for the run, or for a program of a script."""
         path = self.directory / file
         with explained(path):
-            path.parent.mkdir(exist_ok=True)
+            make_directory(path.parent, exist_ok=True)
         replace_json(path, plan)
 
     def describe(self, tables: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,18 @@ from workbench.core.runs.events import (
     RunStatus,
 )
 from workbench.core.runs.record_files import (
+    MOST_BYTES,
     RecordError,
     UnknownRecord,
     has_writer,
-    load_json,
     read_json,
     read_lines,
     safe_name,
 )
-from workbench.core.runs.run_index import listed_descriptions
+from workbench.core.runs.run_index import describe, listed_descriptions
 from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.series import RunSeries, series_of
+from workbench.core.store_files import exists
 
 LATEST = "latest"
 MOST_PLAN_BYTES = 64 * 2**20
@@ -56,7 +57,7 @@ class StoredRun:
     @property
     def description(self) -> Mapping[str, Any]:
         """All of `run.json`, which a list does without."""
-        return read_json(self.directory / "run.json") or {}
+        return self._read("run.json")
 
     @property
     def tables(self) -> Mapping[str, Any]:
@@ -76,7 +77,20 @@ class StoredRun:
     @property
     def plan(self) -> Mapping[str, Any]:
         """The plan that was made for the run; empty if there is none."""
-        return read_json(self.directory / "plan.json", MOST_PLAN_BYTES) or {}
+        return self._read("plan.json", MOST_PLAN_BYTES)
+
+    def _read(self, file: str, most_bytes: int = MOST_BYTES) -> Mapping[str, Any]:
+        return (
+            {} if self.damaged else read_json(self.directory / file, most_bytes) or {}
+        )
+
+    def _rows(self) -> Iterable[Mapping[str, Any]]:
+        return () if self.damaged else read_lines(self.directory / "metrics.jsonl")
+
+    @property
+    def damaged(self) -> bool:
+        """Whether nothing of its record is to be read."""
+        return self.status is RunStatus.DAMAGED
 
     def events(self) -> list[Event]:
         """Return what happened, without what a resumed run did a second time."""
@@ -85,7 +99,7 @@ class StoredRun:
     def timed_events(self) -> list[tuple[float, Event]]:
         """Return what happened with its time, in seconds since 1970; 0 if unknown."""
         events: list[tuple[float, Event]] = []
-        for row in read_lines(self.directory / "metrics.jsonl"):
+        for row in self._rows():
             if row.get("event") == "resumed":
                 place = _whole(row.get("first_epoch")) or 1, _whole(row.get("step"))
                 events = [item for item in events if _stays(item[1], *place)]
@@ -101,7 +115,7 @@ class StoredRun:
     def seconds(self) -> float:
         """Return how long processes have worked on it, as far as events tell."""
         total, last = 0.0, None
-        for row in read_lines(self.directory / "metrics.jsonl"):
+        for row in self._rows():
             at = row.get("time")
             if not isinstance(at, float):
                 continue
@@ -143,25 +157,34 @@ def list_runs(group: str | None = None) -> list[StoredRun]:
     return [run for run in runs if group is None or run.group == group]
 
 
-def open_run(name: str) -> StoredRun:
-    """Return a run by its id, by the unique beginning of one, or the `latest` one."""
+def open_run(name: str, *, damaged_too: bool = False) -> StoredRun:
+    """Return a run by its id, by the unique beginning of one, or the `latest` one.
+
+    A damaged one raises with what is wrong, unless the caller can do with it.
+    """
     if name == LATEST:
-        runs = list_runs()
+        runs = [run for run in list_runs() if not run.damaged]
         if not runs:
             raise UnknownRecord(f"there are no runs in {runs_directory()} yet")
         return runs[0]
     if not safe_name(name):
         raise UnknownRecord(f"{name!r} is not the id of a run")
-    directory = runs_directory() / name
-    if directory.is_dir():
-        return _stored(directory, load_json(directory / "run.json"))
+    if exists(runs_directory() / name):
+        return _opened(runs_directory() / name, damaged_too)
     matches = [run for run in list_runs() if run.run_id.startswith(name)]
     if len(matches) == 1:
-        return matches[0]
+        return _opened(matches[0].directory, damaged_too)
     if matches:
         some = ", ".join(run.run_id for run in matches[:4])
         raise UnknownRecord(f"{name!r} could be {len(matches)} runs: {some}")
     raise UnknownRecord(f"there is no run {name!r} in {runs_directory()}")
+
+
+def _opened(directory: Path, damaged_too: bool) -> StoredRun:
+    run = _stored(directory, describe(directory, deep=True))
+    if run.damaged and not damaged_too:
+        raise RecordError(run.message)
+    return run
 
 
 def _stored(directory: Path, description: Mapping[str, Any]) -> StoredRun:

@@ -42,6 +42,7 @@ from workbench.core.runs.run_context import (
 from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.run_store import open_run
 from workbench.core.runs.run_summary import noted, summary_of
+from workbench.core.store_files import open_to_append
 
 Emit = Callable[[Event], None]
 
@@ -184,10 +185,9 @@ class _Run:
     def _log(self, error: BaseException) -> None:
         try:
             # Names of files that are not UTF-8 are shown as Python shows them.
-            with self._record.log.open(
-                "a", encoding="utf-8", errors="backslashreplace"
-            ) as log:
-                traceback.print_exception(error, file=log)
+            text = "".join(traceback.format_exception(error))
+            with open_to_append(self._record.log) as log:
+                log.write(text.encode(errors="backslashreplace"))
         except OSError as reason:
             self._summary["log"] = f"run.log cannot be written: {reason.strerror}"
 

@@ -17,6 +17,8 @@ def verdict(monitor: RunMonitor, printed: PrintedFigures) -> str:
     """Return what the run reached; for a run that broke, why."""
     if monitor.status is RunStatus.FAILED:
         return f"failed: {monitor.message}"
+    if monitor.status is RunStatus.DAMAGED:
+        return monitor.message
     if not monitor.epochs and monitor.calls:
         return _of_calls(monitor)
     if monitor.script and not monitor.epochs:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from stat import S_ISDIR
 from typing import Any
 
 from workbench.core.locations import NoHomeError, waiting_directory
@@ -17,6 +17,13 @@ from workbench.core.runs.record_files import (
     has_writer,
     read_json,
     replace_json,
+)
+from workbench.core.store_files import (
+    make_directory,
+    make_root,
+    names_in,
+    remove_tree,
+    status_of,
 )
 
 
@@ -45,7 +52,8 @@ class WaitingRuns:
         if self._lock is None:
             directory = waiting_directory() / os.urandom(6).hex()
             with explained(directory):
-                directory.mkdir(parents=True)
+                make_root(directory.parent)
+                make_directory(directory)
             self._lock = WriterLock(directory / "lock")
         rows = [
             {"preset": run.preset, "spec": run.tables, "resume": run.resume}
@@ -58,7 +66,8 @@ class WaitingRuns:
         """Leave what waits to the next app."""
         if self._lock is not None:
             if not self._kept:
-                shutil.rmtree(self._lock.path.parent, ignore_errors=True)
+                with suppress(OSError):
+                    remove_tree(self._lock.path.parent)
             self._lock.release()
             self._lock = None
 
@@ -66,8 +75,15 @@ class WaitingRuns:
         """Take over what apps have left that are gone, oldest first."""
         found: list[WaitingRun] = []
         with suppress(OSError, NoHomeError):
-            left = [path for path in waiting_directory().iterdir() if path.is_dir()]
-            for directory in sorted(left, key=lambda path: path.stat().st_mtime):
+            root = waiting_directory()
+            left = [(status_of(root / name), name) for name in names_in(root)]
+            ages = [
+                (status.st_mtime, name)
+                for status, name in left
+                if status and S_ISDIR(status.st_mode)
+            ]
+            for _, name in sorted(ages):
+                directory = root / name
                 if has_writer(directory / "lock"):
                     continue
                 with suppress(RecordError):
@@ -75,7 +91,7 @@ class WaitingRuns:
                     runs = _read(read_json(directory / "runs.json") or {})
                     self.keep([*self._kept, *runs])
                     found += runs
-                    shutil.rmtree(directory, ignore_errors=True)
+                    remove_tree(directory)
                     lock.release()
         return found
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from workbench.core.runs.events import Event
@@ -20,6 +21,10 @@ _EVERY_S = 0.1
 Work = Callable[[], None]
 
 
+def _nothing() -> None:
+    """Wake the thread."""
+
+
 class RecordThread:
     """Takes events and output from any thread; a disk that fails ends the record only.
 
@@ -29,7 +34,8 @@ class RecordThread:
     def __init__(self, record: RunRecord) -> None:
         self._record = record
         self._log = ScriptLog(record.log)
-        self._waiting: queue.SimpleQueue[str | Work] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._told_of_output = False
         self._events: list[tuple[Event, float]] = []
         self._closing = threading.Event()
         self.problem = ""
@@ -37,10 +43,19 @@ class RecordThread:
         self._thread = threading.Thread(target=self._work, name="record", daemon=True)
         self._thread.start()
 
-    def put(self, item: str | Work) -> None:
-        """Take a piece of output, or something to do in the record."""
+    def put(self, work: Work) -> None:
+        """Take something to do in the record."""
         if not self.problem:
-            self._waiting.put(item)
+            self._waiting.put(work)
+
+    def keep(self, text: str) -> None:
+        """Take a piece of output."""
+        if self.problem:
+            return
+        self._log.add(text)
+        if not self._told_of_output:
+            self._told_of_output = True
+            self._waiting.put(_nothing)
 
     def send(self, event: Event) -> None:
         """Take an event."""
@@ -49,14 +64,16 @@ class RecordThread:
     def close(self) -> None:
         """Write what is left."""
         self._closing.set()
-        self._waiting.put("")
+        self._waiting.put(_nothing)
         self._thread.join()
 
     def give_up(self, error: RecordError) -> None:
         """Say once why the record ends; the script goes on."""
         if not self.problem:
             self.problem = f"the record is not complete: {error}"
-            print(f"ipu-workbench: {self.problem}", file=sys.__stderr__, flush=True)
+            # The script may have closed it.
+            with suppress(OSError, ValueError):
+                print(f"ipu-workbench: {self.problem}", file=sys.__stderr__, flush=True)
 
     def _work(self) -> None:
         while not self.problem:
@@ -64,11 +81,12 @@ class RecordThread:
             # Many things at once cost one look at the disk.
             self._closing.wait(_EVERY_S)
             closing = self._closing.is_set()
+            self._told_of_output = False
             while not self._waiting.empty():
                 items.append(self._waiting.get())
             try:
-                for item in items:
-                    self._log.add(item) if isinstance(item, str) else item()
+                for work in items:
+                    work()
                 self._record.append_all(self._events)
                 self._events.clear()
                 self._log.write(rest=closing)

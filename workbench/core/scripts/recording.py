@@ -69,7 +69,7 @@ class ScriptRecording:
         self._send(RunStarted(record.run_id, file.name, self._tables))
         os.register_at_fork(after_in_child=self._leave_to_parent)
         observer = ScriptObserver(self._send, self._keep_plan)
-        self._watching.enter_context(copied_output(self._thread.put))
+        self._watching.enter_context(copied_output(self._thread.keep))
         self._watching.enter_context(process_observed_by(observer))
 
     def ended(self, code: int, error: BaseException | None) -> None:

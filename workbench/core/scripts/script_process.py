@@ -16,6 +16,7 @@ from workbench.core.runs.record_files import read_json
 from workbench.core.runs.record_follower import RecordFollower
 from workbench.core.runs.run_context import RunControl
 from workbench.core.scripts.script_command import ScriptCommand
+from workbench.core.store_files import names_in
 
 _EVERY_S = 0.1
 _PATIENCE_S = 10.0
@@ -136,10 +137,7 @@ class _Stopping:
 
 
 def _names() -> set[str]:
-    try:
-        return set(os.listdir(runs_directory()))
-    except OSError:
-        return set()
+    return set(names_in(runs_directory()))
 
 
 def _record_of(pid: int, before: set[str]) -> Path | None:

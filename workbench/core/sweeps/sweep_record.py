@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.plan.config.file_reading import read_file
 from workbench.core.locations import sweeps_directory
 from workbench.core.runs.event_json import to_line
 from workbench.core.runs.record_files import (
@@ -21,6 +20,14 @@ from workbench.core.runs.record_files import (
     read_lines,
     replace_json,
     safe_name,
+)
+from workbench.core.store_files import (
+    exists,
+    make_directory,
+    make_root,
+    names_in,
+    read_file,
+    status_of,
 )
 from workbench.core.sweeps.halving import Halving
 from workbench.core.sweeps.sweep_grid import Axis
@@ -110,12 +117,10 @@ class SweepRecord:
 def list_sweeps() -> list[str]:
     """Return the names of all sweeps, newest first."""
     root = sweeps_directory()
-    try:
-        found = [path for path in root.iterdir() if (path / "sweep.json").is_file()]
-        by_age = sorted(found, key=lambda path: -(path / "sweep.json").stat().st_mtime)
-    except OSError:
-        return []
-    return [path.name for path in by_age if safe_name(path.name)]
+    names = filter(safe_name, names_in(root))
+    found = [(status_of(root / name / "sweep.json"), name) for name in names]
+    by_age = sorted((-status.st_mtime, name) for status, name in found if status)
+    return [name for _, name in by_age]
 
 
 def stored_sweep(group: str) -> tuple[SweepDefinition, list[PointResult]]:
@@ -131,7 +136,7 @@ def stored_sweep(group: str) -> tuple[SweepDefinition, list[PointResult]]:
 def sweep_directory(group: str) -> Path:
     """Return the directory of an existing sweep."""
     directory = sweeps_directory() / group
-    if not safe_name(group) or not (directory / "sweep.json").is_file():
+    if not safe_name(group) or not exists(directory / "sweep.json"):
         raise UnknownRecord(f"there is no sweep {group!r} in {sweeps_directory()}")
     return directory
 
@@ -173,11 +178,11 @@ def _new_directory(preset: str, group: str) -> Path:
     root = sweeps_directory()
     stem = group or _name_for(preset)
     with explained(root):
-        root.mkdir(parents=True, exist_ok=True)
+        make_root(root)
         for count in range(1, 10_000):
             directory = root / (stem if count == 1 else f"{stem}-{count:02}")
             try:
-                directory.mkdir()
+                make_directory(directory)
             except FileExistsError:
                 if group:
                     raise RecordError(
@@ -207,7 +212,8 @@ def _read_definition(directory: Path) -> SweepDefinition:
             halving=_halving(value.get("halving")),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"cannot read {path}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise RecordError(f"cannot read {path}: {reason}") from error
 
 
 def _halving(row: Mapping[str, Any] | None) -> Halving | None:

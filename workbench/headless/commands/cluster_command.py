@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
@@ -41,7 +39,7 @@ def _status(args: argparse.Namespace) -> int:
         raise UsageError([Problem("--on", f"{args.on.text} is no cluster", hint)])
     with NativeLog() as native_log:
         # Ray tells of every failed attempt to reach it.
-        native_log.lead_to(Path(os.devnull))
+        native_log.drop()
         with connected(args.on):
             facts = cluster_facts()
     if args.json:

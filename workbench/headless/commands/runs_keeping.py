@@ -12,7 +12,7 @@ from workbench.core.runs.record_files import RecordError, safe_name
 from workbench.core.runs.run_notes import delete_run, read_notes, write_notes
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
-from workbench.headless.run_argument import add_run_argument, find_run
+from workbench.headless.run_argument import add_run_argument, find_any_run, find_run
 
 
 def add_actions(actions: Any) -> None:
@@ -35,7 +35,7 @@ def add_actions(actions: Any) -> None:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    runs = {run.run_id: run for run in map(find_run, args.runs)}
+    runs = {run.run_id: run for run in map(find_any_run, args.runs)}
     names = ", ".join(f"{run.run_id} ({run.preset})" for run in runs.values())
     if not args.yes and not _agrees(f"delete {names}? What they hold is lost. [y/N] "):
         say("nothing is deleted")

@@ -82,7 +82,7 @@ def _export_event_files(runs: Sequence[StoredRun], output: str | None) -> None:
         hint = "name a directory"
         raise UsageError([Problem("--output", "is missing for tensorboard", hint)])
     with NativeLog() as native_log:
-        native_log.lead_to(Path(os.devnull))
+        native_log.drop()
         # It loads TensorFlow, which takes seconds.
         from workbench.core.export.tensorboard_export import write_event_files
 

@@ -19,6 +19,7 @@ from workbench.core.export.run_export import runs_to_csv
 from workbench.core.runs.describe import METRIC_WORDS
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.series import METRICS
+from workbench.core.store_files import size_of
 from workbench.ui.actions import Scope, actions_in, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.comparison import (
@@ -250,8 +251,7 @@ class CompareArea(Area):
 
 
 def _size(run: StoredRun) -> int:
-    metrics = run.directory / "metrics.jsonl"
-    return metrics.stat().st_size if metrics.exists() else 0
+    return size_of(run.directory / "metrics.jsonl")
 
 
 def _how_to_mark(count: int) -> Content:

@@ -17,6 +17,7 @@ from workbench.core.experiment.printed_figures import PrintedFigures, printed_fi
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.core.runs.series import Curve
 from workbench.core.runs.verdict import remedy
+from workbench.core.store_files import size_of
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.instance_table import instances_line, instances_table
@@ -198,7 +199,7 @@ class RunArea(Area):
 
     def _printed_bytes(self) -> int:
         log = self.runs.known.log(self.runs.known.viewed)
-        return log.stat().st_size if log is not None and log.is_file() else 0
+        return size_of(log) if log is not None else 0
 
     def _show_none(self) -> None:
         """Say what will be here; a script may be opened that has not run."""

@@ -10,7 +10,7 @@ from textual.content import Content
 
 from ipu_runtime.reports.quantities import four_decimals, microseconds
 from workbench.core.editing.draft import Draft
-from workbench.core.experiment.printed_figures import printed_figures
+from workbench.core.experiment.printed_figures import figures_in, printed_figures
 from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import HEADING, MUTED, WARN, line, lines, wrapped
@@ -56,13 +56,16 @@ class StartArea(Area):
         """Describe the current preset."""
         draft = self.draft
         self.query_one("#about-scroll").border_title = draft.preset.name
-        self.query_one("#about", FlowText).show(lambda width: _about(draft, width))
-        if self.experiment.plans_ready:
+        ready = self.experiment.plans_ready
+        about = self.query_one("#about", FlowText)
+        about.show(lambda width: _about(draft, width, compared=ready))
+        if ready:
             plan = self.query_one("#start-plan", FlowText)
             plan.show(lambda width: plan_summary(draft, width))
 
 
-def _about(draft: Draft, width: int) -> Content:
+def _about(draft: Draft, width: int, *, compared: bool) -> Content:
+    """Return what the preset says of itself; `compared` once experiments can be."""
     experiment = draft.tables.get("experiment", {})
     rows: list[Content] = []
     for name, style in (("title", "bold"), ("teaches", ""), ("source", MUTED)):
@@ -80,19 +83,21 @@ def _about(draft: Draft, width: int) -> Content:
             for number, row in enumerate(wrapped(item, width - 2)[:2])
         ]
         rows.append(line(""))
-    return lines(*rows, *_figure_rows(draft, width))
+    return lines(*rows, *_figure_rows(draft, width, compared))
 
 
-def _figure_rows(draft: Draft, width: int) -> list[Content]:
-    printed = printed_figures(draft.tables, str(draft.preset.path))
-    if not printed.figures:
+def _figure_rows(draft: Draft, width: int, compared: bool) -> list[Content]:
+    figures = figures_in(draft.tables)
+    if not figures:
         return [line(("The document prints no figures.", MUTED))]
     rows = [line(("what the document prints", HEADING)), line((_FIGURES, MUTED))]
-    for item in printed.figures:
+    for item in figures:
         loss, accuracy = four_decimals(item.loss), four_decimals(item.accuracy)
         step = "" if item.step_us is None else microseconds(item.step_us)
         seconds = "" if item.seconds is None else f"{item.seconds:g} s"
         rows.append(line(f"{item.epoch:<6}{loss:>7}{accuracy:>9}{step:>9}{seconds:>7}"))
-    if printed.why_not:
-        rows += [line((row, WARN)) for row in wrapped(printed.why_not, width)]
+    path = str(draft.preset.path)
+    why_not = printed_figures(draft.tables, path).why_not if compared else ""
+    if why_not:
+        rows += [line((row, WARN)) for row in wrapped(why_not, width)]
     return rows

@@ -33,6 +33,7 @@ _NEXT = {
     RunStatus.FINISHED: "next: space marks it for comparison, a runs it again",
     RunStatus.STOPPED: "next: r resumes it",
     RunStatus.KILLED: "its process is gone; r resumes it",
+    RunStatus.DAMAGED: "next: D deletes it",
     RunStatus.FAILED: "next: f opens this experiment in the form, l shows the log",
 }
 
@@ -79,7 +80,8 @@ def verdict_lines(
     """Return what came of the run and what to do next; empty while it is live."""
     if monitor.live:
         return Content()
-    style = BAD if monitor.status in (RunStatus.FAILED, RunStatus.KILLED) else GOOD
+    bad = monitor.status in (RunStatus.FAILED, RunStatus.KILLED, RunStatus.DAMAGED)
+    style = BAD if bad else GOOD
     style = WARN if monitor.status is RunStatus.STOPPED else style
     text = wrapped(verdict(monitor, printed), width - 2)
     rows = [line((f" {row}", style)) for row in text[:3]]

@@ -15,6 +15,7 @@ SYMBOLS: dict[RunStatus, tuple[str, str]] = {
     RunStatus.STOPPED: ("■", WARN),
     RunStatus.FAILED: ("✗", BAD),
     RunStatus.KILLED: ("✗", BAD),
+    RunStatus.DAMAGED: ("✗", BAD),
 }
 """Sign and style of every status."""
 

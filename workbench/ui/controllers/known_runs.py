@@ -16,6 +16,7 @@ from workbench.core.runs.run_filter import matches
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.core.runs.run_notes import RunNotes, notes_text
 from workbench.core.runs.run_store import StoredRun
+from workbench.core.store_files import size_of
 from workbench.ui.controllers.run_board import LiveRun, RunBoard
 
 _SAME = ("file", "arguments")
@@ -210,8 +211,7 @@ class KnownRuns:
             follower, monitor = self._follow(stored)
             if not follower.rewritten:
                 return monitor
-        metrics = stored.directory / "metrics.jsonl"
-        size = metrics.stat().st_size if metrics.exists() else 0
+        size = size_of(stored.directory / "metrics.jsonl")
         known = self._recorded.get(key)
         if known is None or known[0] != size or known[1].live is not stored.live:
             events, unread = _events(stored)

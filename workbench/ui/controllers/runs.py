@@ -19,6 +19,7 @@ from workbench.core.runs.run_notes import RunNotes, read_notes
 from workbench.core.runs.run_store import StoredRun, list_runs
 from workbench.core.scripts.script_command import ScriptCommand, recorded_command
 from workbench.core.scripts.script_process import ScriptProcess
+from workbench.core.store_files import names_in
 from workbench.ui.controllers.known_runs import KnownRuns
 from workbench.ui.controllers.run_board import Job, LiveRun, RunBoard, Runner
 from workbench.ui.controllers.run_keeping import RunKeeping
@@ -272,7 +273,7 @@ class RunController:
         spec = self._spec_to("evaluate", stored.tables) if stored else None
         if stored is None or spec is None:
             return
-        if not any((stored.directory / "checkpoints").glob("*")):
+        if not names_in(stored.directory / "checkpoints"):
             self._view.say("the run has left no checkpoint to evaluate", bad=True)
             return
         done = stored.summary.get("epochs")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from textual.content import Content
 
-from ipu_runtime.plan.config.file_reading import read_end
 from ipu_runtime.reports.plain_text import without_terminal_codes
 from workbench.core.runs.run_monitor import RunMonitor
+from workbench.core.store_files import names_in, read_end, status_of
 from workbench.ui.content.pieces import (
     BAD,
     HEADING,
@@ -37,7 +37,10 @@ def _text(monitor: RunMonitor, path: Path | None, width: int) -> Content:
         rows += [line((row, BAD)) for row in wrapped(monitor.message, width)]
     for log in _logs(path) if path is not None else ():
         name = log.name if log == path else f"instances/{log.name}"
-        written = read_end(log, _MOST_BYTES).decode(errors="replace")
+        try:
+            written = read_end(log, _MOST_BYTES).decode(errors="replace")
+        except OSError as error:
+            written = f"it cannot be read: {error.strerror}"
         written = without_terminal_codes(written)
         if written.strip():
             rows += [line(""), line((name, HEADING)), *_folded(written, width)]
@@ -48,9 +51,10 @@ def _text(monitor: RunMonitor, path: Path | None, width: int) -> Content:
 
 def _logs(path: Path) -> list[Path]:
     """Return the log of a run and those of its instances."""
-    own = (path.parent / "instances").glob("*.log")
-    logs = [path, *sorted(own, key=lambda log: (len(log.name), log.name))]
-    return [log for log in logs if log.is_file()]
+    own = path.parent / "instances"
+    names = [name for name in names_in(own) if name.endswith(".log")]
+    logs = [path, *(own / name for name in sorted(names, key=len))]
+    return [log for log in logs if status_of(log)]
 
 
 def _folded(text: str, width: int) -> list[Content]:
