@@ -8,10 +8,16 @@ from dataclasses import replace
 
 from ipu_runtime.plan.config.modelled_config import read_config
 from ipu_runtime.plan.costs.layer_plans import plan_layers
-from ipu_runtime.plan.hardware import HardwareFileError, HardwareTable, load_table
+from ipu_runtime.plan.hardware import (
+    HardwareFileError,
+    HardwareTable,
+    System,
+    load_table,
+)
 from ipu_runtime.plan.memory.held import without_the_rest
 from ipu_runtime.plan.memory.memory_plan import MemoryPlan, plan_memory
 from ipu_runtime.plan.memory.memory_problems import memory_problems
+from ipu_runtime.plan.memory.memory_walk import MemoryWalk, walk_stages
 from ipu_runtime.plan.memory.remedies import find_remedies
 from ipu_runtime.plan.plan import LayerPlan, Plan, PlanRequest, StagePlan
 from ipu_runtime.plan.problem import Problem, Severity
@@ -43,11 +49,8 @@ def make_plan(
     system = table.system(request.system)
     if system is None or not _can_be_planned(request, problems):
         return Plan(request, tuple(problems))
-    half = request.model.dtype == "float16"
-    options, unread = read_config(request.config, system, table, half, request.training)
-    problems += unread
-    replica, unknown = describe_replica(_ordered(request), table, system, options)
-    problems += unknown
+    replica, unclear = replica_of(request, table, system)
+    problems += unclear
     timing = replica.time()
     memory = plan_memory(replica.memory_request(), table)
     problems += [*replica.feed_problems(timing), *_io_problems(replica, memory)]
@@ -86,6 +89,33 @@ def make_plan(
         broadcast_us=replica.broadcast_us,
         constants=table.values,
     )
+
+
+def walk_memory(plan: Plan) -> tuple[MemoryWalk, ...]:
+    """Return the memory of every IPU over the steps of its program.
+
+    For who wants more of a plan than its figures: the maximum of a walk is the sum over
+    tiles of the plan. A plan of another table than its request's has no walk.
+    """
+    request = plan.request
+    if not plan.memory:
+        return ()
+    table = load_table(request.hardware_file)
+    system = table.system(request.system)
+    assert system is not None
+    replica, _ = replica_of(request, table, system)
+    scale = table.values["live_scale"]
+    return walk_stages(replica.memory_request(), plan.memory, scale)
+
+
+def replica_of(
+    request: PlanRequest, table: HardwareTable, system: System
+) -> tuple[Replica, list[Problem]]:
+    """Resolve a request, and tell what of it is not known."""
+    half = request.model.dtype == "float16"
+    options, unread = read_config(request.config, system, table, half, request.training)
+    replica, unknown = describe_replica(_ordered(request), table, system, options)
+    return replica, [*unread, *unknown]
 
 
 def _ordered(request: PlanRequest) -> PlanRequest:

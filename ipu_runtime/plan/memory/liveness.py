@@ -9,7 +9,7 @@ do, in the other direction.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,9 +57,20 @@ class Moments(NamedTuple):
         return self.live + self.temporaries
 
 
+class Alive(NamedTuple):
+    """Something that is there at a moment of the walk."""
+
+    name: str
+    """The layer that makes it."""
+    kind: str
+    """activation, kept, checkpoint, mask, gradient, weight gradients, temporaries."""
+    size: float
+
+
 class _Life(NamedTuple):
     """A tensor's time in a stage, in positions of the stage's layers."""
 
+    name: str
     size: float
     first: int
     end: int
@@ -93,6 +104,16 @@ def stage_tensors(
     work: LayerWork, stage_of_layer: tuple[int, ...], checkpointed: bool
 ) -> tuple[StageTensors, ...]:
     """Walk every stage; `checkpointed` recomputes from one checkpoint to the next."""
+    return tuple(
+        stage.fullest() if stage else StageTensors(0, 0, 0, 0, 0, 0, "")
+        for stage in walked_stages(work, stage_of_layer, checkpointed)
+    )
+
+
+def walked_stages(
+    work: LayerWork, stage_of_layer: tuple[int, ...], checkpointed: bool
+) -> list[Stage | None]:
+    """Return every stage, ready to be walked; None is one without layers."""
     model, batch, cost = work.model, work.batch, work.cost
     layers, table = cost_layers(work), find_tensors(model)
     members: list[list[int]] = [[] for _ in range(max(stage_of_layer) + 1)]
@@ -108,21 +129,22 @@ def stage_tensors(
         made_in = {stage_of_layer[tensor.maker]} if tensor.maker >= 0 else set()
         for stage in users | made_in:
             touched[stage].append(at)
-    return tuple(
-        _Stage(
+    return [
+        Stage(
             [layers[layer] for layer in own],
             _lives(own, table, tensors, batch, segments, checkpoints, cost.training),
             np.array([table.extra_bytes[layer] for layer in own]) * float(batch),
             np.array([table.gradient_bytes[layer] for layer in own]) * float(batch),
             np.array([table.mask_bytes[layer] for layer in own]) * float(batch),
             np.array([segments[layer] for layer in own]) - segments[own[0]],
+            own[-1] == len(layers) - 1,
             cost,
             work.model.weight_bytes,
-        ).fullest()
+        )
         if own
-        else StageTensors(0, 0, 0, 0, 0, 0, "")
+        else None
         for own, tensors in zip(members, touched, strict=True)
-    )
+    ]
 
 
 def _lives(
@@ -147,6 +169,7 @@ def _lives(
         keepers = [position[keeper] for keeper in tensor.keepers if keeper in position]
         lives.append(
             _Life(
+                name=tensor.name,
                 size=float(batch * tensor.sample_bytes),
                 first=first,
                 end=last if sent_on or tensor.is_output else max(users, default=first),
@@ -165,7 +188,11 @@ def _lives(
     return lives
 
 
-class _Stage(NamedTuple):
+_Span = tuple[int, int, _Life, str]
+"""Of a tensor: first and last layer with which it is there, and as what."""
+
+
+class Stage(NamedTuple):
     """A stage, ready to be walked."""
 
     layers: list[LayerCost]
@@ -176,6 +203,8 @@ class _Stage(NamedTuple):
     """Gradients of values that only their layer knows."""
     masks: Floats
     segments: NDArray[np.int64]
+    ends_model: bool
+    """Whether its last segment goes straight on to its backward pass."""
     cost: Costing
     weight_bytes: int
 
@@ -184,16 +213,16 @@ class _Stage(NamedTuple):
         ahead = self._temporaries("forward")
         moments = [Moments("forward", self._forward(), ahead)]
         if self.cost.training:
-            backward, gradients = self._backward(), self._gradients()
+            backward = self._backward()
             trained = np.array([_trained_values(layer) for layer in self.layers])
-            live = backward + gradients + trained * self.weight_bytes
             inner, temporaries = self._inside()
-            moments.append(Moments("backward", live + inner, temporaries))
+            live = backward + trained * self.weight_bytes + inner
+            moments.append(Moments("backward", live, temporaries))
             if self.segments[-1]:
                 # Before its backward pass a segment's activations are made again.
-                ends = np.searchsorted(self.segments, self.segments, side="right") - 1
-                again = (backward + gradients)[ends]
-                moments.append(Moments("recomputation", again, ahead))
+                straight = (self.segments == self.segments[-1]) & self.ends_model
+                again = backward[self._ends()[self.segments]] * ~straight
+                moments.append(Moments("recomputation", again, ahead * ~straight))
         return moments
 
     def fullest(self) -> StageTensors:
@@ -220,56 +249,82 @@ class _Stage(NamedTuple):
             at=f"{self.layers[at].layer.name} {name}",
         )
 
+    def alive(self, name: str, at: int) -> list[Alive]:
+        """Return what there is at a moment: of a pass, while its layer `at` runs."""
+        forward = name == "forward"
+        until = int(self._ends()[self.segments[at]]) if name == "recomputation" else at
+        spans = self._forward_spans() if forward else self._backward_spans()
+        found = [
+            Alive(life.name, kind, life.size)
+            for first, end, life, kind in spans
+            if first <= until <= end
+        ]
+        begin = 0
+        if not forward:
+            begin = int(np.searchsorted(self.segments, self.segments[at]))
+        if self.cost.training:
+            for layer in range(until + 1):
+                kept = layer >= begin and not (forward and self.segments[-1])
+                own = self.layers[layer].layer.name
+                found.append(Alive(own, "mask", float(self.masks[layer])))
+                found.append(Alive(own, "kept", float(self.extra[layer]) * kept))
+        inner, temporaries = self._inside()
+        own = self.layers[at].layer.name
+        if name == "backward":
+            trained = float(_trained_values(self.layers[at]) * self.weight_bytes)
+            found.append(Alive(own, "weight gradients", trained))
+            found.append(Alive(own, "gradient", float(inner[at])))
+        else:
+            temporaries = self._temporaries("forward")
+        found.append(Alive(own, "temporaries", float(temporaries[at])))
+        return [item for item in found if item.size]
+
     def _forward(self) -> Floats:
-        last = len(self.layers) - 1
-        recomputed = bool(self.segments[-1])
-        live = self._count(
-            (
-                life.first,
-                last if self._stays(life, recomputed) else life.end,
-                life.size,
-            )
-            for life in self.lives
-        )
+        live = self._count(self._forward_spans())
         if self.cost.training:
             live += np.cumsum(self.masks)
-            live += 0 if recomputed else np.cumsum(self.extra)
+            live += 0 if self.segments[-1] else np.cumsum(self.extra)
         return live
+
+    def _forward_spans(self) -> Iterator[_Span]:
+        last, recomputed = len(self.layers) - 1, bool(self.segments[-1])
+        for life in self.lives:
+            stays = life.checkpoint or (life.kept_by >= 0 and not recomputed)
+            yield life.first, last if stays else life.end, life, "activation"
 
     def _backward(self) -> Floats:
-        """Count kept tensors: checkpoints, and those of the segment in work."""
-        last = len(self.layers) - 1
-        live = self._count(
-            (life.first, last, life.size) for life in self.lives if life.checkpoint
-        )
-        live += np.cumsum(self.masks)
-        for segment in range(int(self.segments[-1]) + 1):
-            own = self.segments == segment
-            kept = self._count(
-                (life.kept_by, last, life.size)
-                for life in self.lives
-                if life.kept_by >= 0 and not life.checkpoint and life.segment == segment
-            )
-            live += own * (kept + np.cumsum(own * self.extra))
-        return live
+        """Count what is kept, and gradients of what is sent on or taken."""
+        live = self._count(self._backward_spans()) + np.cumsum(self.masks)
+        extra = np.concatenate([[0.0], np.cumsum(self.extra)])
+        begins = np.searchsorted(self.segments, self.segments)
+        kept: Floats = live + extra[1:] - extra[begins]
+        return kept
 
-    def _gradients(self) -> Floats:
-        return self._count(
-            (life.first, life.end, life.size)
-            for life in self.lives
-            if life.has_gradient
-        )
+    def _backward_spans(self) -> Iterator[_Span]:
+        """Follow checkpoints, what is kept of the segment in work, and gradients."""
+        last, ends = len(self.layers) - 1, self._ends()
+        for life in self.lives:
+            if life.checkpoint:
+                yield life.first, last, life, "checkpoint"
+            elif 0 <= life.kept_by <= ends[life.segment]:
+                begin = 0 if not life.segment else int(ends[life.segment - 1]) + 1
+                end = int(ends[life.segment])
+                yield max(life.kept_by, begin), end, life, "kept"
+            if life.has_gradient:
+                yield life.first, life.end, life, "gradient"
 
-    def _stays(self, life: _Life, recomputed: bool) -> bool:
-        return life.checkpoint or (life.kept_by >= 0 and not recomputed)
+    def _ends(self) -> NDArray[np.intp]:
+        """Return the last layer of every segment."""
+        numbers = np.arange(int(self.segments[-1]) + 1)
+        return np.searchsorted(self.segments, numbers, side="right") - 1
 
-    def _count(self, spans: Iterable[tuple[int, int, float]]) -> Floats:
+    def _count(self, spans: Iterable[_Span]) -> Floats:
         """Add up sizes over the layers from the first to the end of each span."""
         # A list: single values of an array take ten times as long to change.
         changes = [0.0] * (len(self.layers) + 1)
-        for first, end, size in spans:
-            changes[first] += size
-            changes[end + 1] -= size
+        for first, end, life, _ in spans:
+            changes[first] += life.size
+            changes[end + 1] -= life.size
         return np.cumsum(changes)[:-1]
 
     def _inside(self) -> tuple[Floats, Floats]:

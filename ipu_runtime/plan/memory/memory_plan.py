@@ -51,10 +51,13 @@ class MemoryRequest(NamedTuple):
     held: Held
     """What of the parameters stays on the tiles."""
 
-    @property
-    def sum_buffer_bytes(self) -> int:
-        """What merged sums over replicas may fill; one replica alone sums nothing."""
-        return self.options.sum_buffer_bytes if self.replicas > 1 else 0
+    def merged_bytes(self, ipu: int) -> int:
+        """Return what merged sums over replicas fill; one alone sums nothing."""
+        if self.replicas < 2:
+            return 0
+        _, trained = stage_weights(self.work.model, self.stage_of_layer)
+        own = (trained[at] for at, on in enumerate(self.mapping) if on == ipu)
+        return min(self.options.sum_buffer_bytes, sum(own))
 
 
 class MemoryPlan(NamedTuple):
@@ -94,7 +97,7 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
         codes.append(code)
         own_trained = sum(trained[stage] for stage in stages)
         live, temporaries = _working_set([tensors[stage] for stage in stages])
-        summed = min(request.sum_buffer_bytes, own_trained)
+        summed = request.merged_bytes(ipu)
         if request.accumulates and summed > live + temporaries:
             # Gradients are merged in the weight update, which has no activations.
             live, temporaries = 0, summed

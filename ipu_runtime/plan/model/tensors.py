@@ -18,6 +18,8 @@ _INPUT_BYTES = {"float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1}
 class Tensor(NamedTuple):
     """One piece of memory that a layer fills; layers in place and views share it."""
 
+    name: str
+    """The layer that makes it, or the input that it is."""
     maker: int
     """Index in `stage_layers`; -1 for an input of the model."""
     ready: int
@@ -79,6 +81,7 @@ def find_tensors(model: ModelSpec) -> TensorTable:
             outputs.add(own)
     tensors = tuple(
         Tensor(
+            name=name,
             maker=index.get(name, -1),
             ready=max(sharers[name]),
             sample_bytes=by_name[name].output_size
