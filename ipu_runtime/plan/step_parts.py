@@ -30,6 +30,13 @@ class StepPart:
     us: float
 
 
+def step_words(replicas: int) -> str:
+    """Return what a step is, to be said wherever its time is shown."""
+    if replicas > 1:
+        return f"each of {replicas} replicas takes one batch"
+    return "the replica takes one batch"
+
+
 def step_parts(step: StepTime) -> list[StepPart]:
     """Return the parts that take time."""
     parts = [

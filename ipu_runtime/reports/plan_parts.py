@@ -9,7 +9,7 @@ from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Timeline
-from ipu_runtime.plan.step_parts import step_parts
+from ipu_runtime.plan.step_parts import step_parts, step_words
 from ipu_runtime.reports.bar_chart import (
     Span,
     SpanRow,
@@ -21,7 +21,7 @@ from ipu_runtime.reports.bar_chart import (
 from ipu_runtime.reports.instance_words import instance_sentence
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
 from ipu_runtime.reports.page import figure
-from ipu_runtime.reports.quantities import byte_size, microseconds, share
+from ipu_runtime.reports.quantities import byte_size, count, microseconds, share
 
 _PHASES = (
     (Phase.FORWARD, "forward"),
@@ -55,7 +55,9 @@ def _summary(plan: Plan) -> Html:
         words = (
             f"{_many(plan.replicas, 'replica')} of "
             f"{_many(plan.ipus_per_replica, 'IPU')}, {plan.ipus} reserved; "
-            f"{plan.samples_per_second:,.0f} samples/s; "
+            f"{microseconds(plan.ipu_us_per_batch)} per batch, "
+            f"{count(plan.samples_per_second)} samples/s; "
+            f"memory {share(plan.memory_fraction)} (fullest tile); "
             f"{updates if plan.request.training else ''}"
             f"compiling {plan.compile_s:.0f} s. All modelled."
         )
@@ -66,7 +68,8 @@ def _summary(plan: Plan) -> Html:
         row = StackedRow("step", times)
         drawing = stacked_bars([row], microseconds, "Modelled time of one step")
         total = microseconds(plan.step.total_us)
-        parts.append(figure(f"One step takes {total}, modelled.", drawing))
+        words = f"A step takes {total}, modelled: {step_words(plan.replicas)}."
+        parts.append(figure(words, drawing))
     if plan.stages:
         parts.append(_stages(plan))
     return section("Plan (modelled)", *parts)
@@ -133,7 +136,9 @@ def _memory(plan: Plan) -> Html:
         for item in plan.memory
     ]
     drawing = stacked_bars(rows, byte_size, "Modelled memory by IPU", 2.0**20)
-    caption = "Memory of each IPU by category; the dashed line is its capacity."
+    caption = (
+        "Sum over the tiles of each IPU by category; the dashed line is its capacity."
+    )
     names = list(dict.fromkeys(name for row in rows for name in row.parts))
     body = [
         (
@@ -145,7 +150,7 @@ def _memory(plan: Plan) -> Html:
         )
         for item in plan.memory
     ]
-    head = ("", *names, "all", "fullest tile", "")
+    head = ("", *names, "sum over tiles", "fullest tile", "")
     return section("Memory (modelled)", figure(caption, drawing), table(head, body))
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,10 @@ def _make_run(preset: str, *changes: str, end: RunStatus | None) -> str:
     for epoch in (1, 2):
         for step in (50, 100):
             loss = 2.0 / (epoch + step / 100)
-            record.append(Progressed(epoch, step, 100, loss, 0.5, 3.0, 222.0))
-        record.append(EpochEnded(epoch, 2.0 / epoch, 0.6, 3.0, 222.0, 1.5))
+            done = Progressed(epoch, step, 100, loss, 0.5, 3.0, 222.0)
+            record.append(replace(done, batch_size=spec.data.batch_size))
+        ended = EpochEnded(epoch, 2.0 / epoch, 0.6, 3.0, 222.0, 1.5)
+        record.append(replace(ended, batch_size=spec.data.batch_size))
     if end is None:
         record.close()
     else:
@@ -195,7 +198,12 @@ def test_compare_prints_only_what_differs(capsys: pytest.CaptureFixture[str]) ->
 
     assert "data.batch_size" in text
     assert "train.epochs" not in text
-    assert "step time, modelled" in text
+    rows = {line.split("  ")[0]: line for line in text.splitlines()}
+    # By hand: 64 and 32 samples in 222 us; batches of different sizes have no best.
+    assert "288,288 *" in rows["samples/s, modelled"]
+    assert "144,144" in rows["samples/s, modelled"]
+    assert rows["per batch, modelled, us"].split()[-2:] == ["222", "222"]
+    assert row["other_units"].keys() == {"ipu_us_per_batch", "host_ms_per_batch"}
     assert "loss by epoch" in text
     assert row["fields"] == [{"path": "data.batch_size", "values": [64, 32]}]
     assert row["metrics"]["loss_last"] == [1.0, 1.0]

@@ -26,7 +26,7 @@ def test_memory_is_known_for_the_ipus_own_schedules_only(
     rows: dict[ScheduleKind, ScheduleRow],
 ) -> None:
     for kind, row in rows.items():
-        assert (row.memory_bytes is not None) == kind.on_ipu
+        assert (row.memory_fraction is not None) == kind.on_ipu
 
 
 def test_sequential_keeps_nothing_and_grouped_keeps_most_on_the_ipu(

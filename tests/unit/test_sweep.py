@@ -57,7 +57,7 @@ def test_a_planned_point_says_what_planning_it_alone_says() -> None:
         "data.batch_size": "32",
         "execution.gradient_accumulation": "4",
     }
-    assert results[2].metrics["ipu_step_us"] == plan.ipu_step_us
+    assert results[2].metrics["ipu_us_per_batch"] == plan.ipu_us_per_batch
     assert results[2].metrics["samples_per_second"] == plan.samples_per_second
     assert all(result.problem == "" for result in results.values())
 
@@ -83,7 +83,7 @@ def test_invalid_points_carry_their_reason_and_do_not_stop_the_sweep() -> None:
     ]
     assert "7 layers can be cut into 2 to 7 stages" in results[1].problem
     assert "6 is not a multiple of 4" in results[2].problem
-    assert [r.index for r in ranked(results.values(), "ipu_step_us")] == [0]
+    assert [r.index for r in ranked(results.values(), "ipu_us_per_batch")] == [0]
 
 
 def test_an_interrupted_sweep_does_only_what_is_left() -> None:

@@ -33,7 +33,8 @@ def print_explanation(
         for item in waterfall(explanation, first.run_id, second.run_id)
     ]
     per = f"per {explanation.unit}, modelled"
-    print_table(("", "change", per, "samples/s", "fullest tile", ""), rows)
+    print_table(("", "change", per, "samples/s", "memory", ""), rows)
+    print_line("memory is how full the fullest tile is")
     if explanation.without_effect:
         print_line("without effect on the modelled time:")
     for item in explanation.without_effect:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
+from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.printed_figures import PrintedFigures, printed_figures
 from workbench.core.instances.instance_spread import spread_words
@@ -84,13 +84,11 @@ class TextDisplay:
         if isinstance(event, Evaluated):
             print_line(f"test data  {_metrics(event.loss, event.accuracy)}")
         else:
-            times = (
-                f"{microseconds(event.host_step_ms * 1e3)} per step measured, "
-                f"{microseconds(event.ipu_step_us)} modelled"
-            )
             metrics = _metrics(event.loss, event.accuracy)
             title = f"epoch {event.epoch}/{self._spec.train.epochs}"
-            print_line(f"{title}  {metrics}  {times}{self._printed(event.epoch)}")
+            print_line(
+                f"{title}  {metrics}  {_times(event)}{self._printed(event.epoch)}"
+            )
         sys.stdout.flush()
 
     def _printed(self, epoch: int) -> str:
@@ -127,6 +125,19 @@ class TextDisplay:
         if self._live:
             self._stream.write(f"\r\x1b[K{line}")
             self._stream.flush()
+
+
+def _times(event: EpochEnded) -> str:
+    text = (
+        f"{microseconds(event.host_ms_per_batch * 1e3)} per batch, "
+        f"{count(event.host_samples_per_second)} samples/s measured"
+    )
+    if not event.ipu_us_per_batch:
+        return text
+    return (
+        f"{text}, {microseconds(event.ipu_us_per_batch)}, "
+        f"{count(event.samples_per_second)} samples/s modelled"
+    )
 
 
 def _metrics(loss: float, accuracy: float | None) -> str:

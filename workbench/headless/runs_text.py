@@ -29,11 +29,18 @@ from workbench.core.runs.events import (
 )
 from workbench.core.runs.run_notes import notes_text, read_notes
 from workbench.core.runs.run_store import StoredRun
-from workbench.core.runs.series import RunSeries
+from workbench.core.runs.series import RATES, TIMES, RunSeries
 from workbench.headless.output import print_line, print_table
 
 _MARKERS = ("●", "▲", "■", "◆", "+", "%")
-_WHOLE = ("epochs", "samples_per_second")
+_WHOLE = ("epochs", *RATES)
+TIME_HEADS = (
+    "ms/batch",
+    "us/batch modelled",
+    "samples/s",
+    "samples/s modelled",
+)
+"""Of `TIMES` and `RATES`; what is not modelled is measured here."""
 _CHART_HEIGHT = 14
 _CHARTED = ("loss", "accuracy")
 
@@ -60,14 +67,20 @@ def print_run(run: StoredRun) -> None:
     if seen:
         print_line(spread_words(seen[-1].instances))
     rows = [
-        (e.epoch, e.loss, e.accuracy, e.host_step_ms, e.ipu_step_us, e.seconds)
+        (
+            e.epoch,
+            e.loss,
+            e.accuracy,
+            *(getattr(e, name) or None for name in (*TIMES, *RATES)),
+            e.seconds,
+        )
         for e in events
         if isinstance(e, EpochEnded)
     ]
     if rows:
         print_line()
         print_table(
-            ("epoch", "loss", "accuracy", "ms/step", "us/step modelled", "seconds"),
+            ("epoch", "loss", "accuracy", *TIME_HEADS, "seconds"),
             rows,
         )
     for event in events:

@@ -10,9 +10,9 @@ from workbench.core.planning.plan_text import plan_lines
 from workbench.core.planning.text_table import TextStyle
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.script_calls import calls_of, recorded_plan
-from workbench.core.runs.series import TRAINING
+from workbench.core.runs.series import RATES, TIMES, TRAINING
 from workbench.headless.output import print_line, print_table
-from workbench.headless.runs_text import print_curves
+from workbench.headless.runs_text import TIME_HEADS, print_curves
 
 _MOST_CALLS = 40
 
@@ -33,14 +33,13 @@ def print_script(run: StoredRun) -> None:
         print_line("no fit, evaluate, predict, estimator call or compiled program")
         return
     print_line()
-    head = ("call", "loss", "accuracy", "ms/step", "us/step modelled", "s", "plan")
+    head = ("call", "loss", "accuracy", *TIME_HEADS, "s", "plan")
     rows = [
         (
             call.title,
             call.last("loss"),
             call.last("accuracy"),
-            call.last("host_step_ms"),
-            call.last("ipu_step_us"),
+            *map(call.last, (*TIMES, *RATES)),
             call.ended.seconds if call.ended else None,
             call.began.plan or "-",
         )

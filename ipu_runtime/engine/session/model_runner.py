@@ -196,7 +196,9 @@ def _begin(session: Session, kind: str, epochs: int = 1) -> None:
     """Tell who watches the script that a call begins."""
     work = session.work
     planned, steps = work.program.planned, work.count.steps
-    work.call = begin_call(kind, session.model.name, planned, epochs, steps)
+    replicas = work.count.replicas * work.instance.count
+    name = session.model.name
+    work.call = begin_call(kind, name, planned, epochs, steps, replicas)
 
 
 def _evaluate(session: Session, calls: Any) -> Logs:

@@ -30,6 +30,8 @@ class ProgramCall:
     epochs: int = 1
     steps: int = 0
     """Steps of an epoch, per replica; 0 if only the script knows."""
+    replicas: int = 0
+    """That take a batch each in a step; 0 if only the script knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +122,20 @@ def call_observer() -> CallObserver | None:
 
 
 def begin_call(
-    kind: str, name: str, planned: ProgramPlan, epochs: int = 1, steps: int = 0
+    kind: str,
+    name: str,
+    planned: ProgramPlan,
+    epochs: int = 1,
+    steps: int = 0,
+    replicas: int = 0,
 ) -> ProgramCall | None:
     """Tell that a call begins; return None if nobody wants to know."""
     observer = call_observer()
     if observer is None:
         return None
-    call = ProgramCall(next(_numbers), kind, name, planned, epochs, steps)
+    if planned.plan is not None:
+        replicas = planned.plan.replicas
+    call = ProgramCall(next(_numbers), kind, name, planned, epochs, steps, replicas)
     observer.call_began(call)
     return call
 

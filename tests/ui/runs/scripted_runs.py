@@ -11,6 +11,7 @@ from workbench.core.experiment.overrides import apply_overrides
 from workbench.core.experiment.preset_store import load_preset
 from workbench.core.experiment.tables import spec_to_tables
 from workbench.core.experiment.validation import validate
+from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.runs.events import (
     Compiled,
     Compiling,
@@ -28,7 +29,13 @@ from workbench.core.runs.run_record import RunRecord
 STEPS = 40
 
 
-def training_events(epochs: int = 2, rate: float = 30.0) -> list[Event]:
+def training_events(
+    epochs: int = 2,
+    rate: float = 30.0,
+    step_us: float = 250.0,
+    replicas: int = 1,
+    batch_size: int = 64,
+) -> list[Event]:
     """Return the events of a training whose loss falls with the given rate.
 
     As the engine does, it reports means since the epoch began.
@@ -44,9 +51,19 @@ def training_events(epochs: int = 2, rate: float = 30.0) -> list[Event]:
             total += loss * 4
             mean = total / step
             events.append(
-                Progressed(epoch, step, STEPS, mean, 1 - mean / 2.5, 15.2, 250.0)
+                Progressed(
+                    *(epoch, step, STEPS, mean, 1 - mean / 2.5, 15.2, step_us),
+                    replicas=replicas,
+                    batch_size=batch_size,
+                )
             )
-        events.append(EpochEnded(epoch, loss, 1 - loss / 2.5, 15.2, 250.0, 0.6))
+        events.append(
+            EpochEnded(
+                *(epoch, loss, 1 - loss / 2.5, 15.2, step_us, 0.6),
+                replicas=replicas,
+                batch_size=batch_size,
+            )
+        )
     return [*events, Evaluated(0.21, 0.93)]
 
 
@@ -101,7 +118,9 @@ def record_run(
     spec, problems = validate(tables)
     assert spec is not None, problems
     record = RunRecord.create(spec_to_tables(spec), preset)
-    events = training_events(epochs, rate)
+    plan = plan_experiment(spec)
+    steps = plan.ipu_step_us, plan.replicas, plan.request.batch_size
+    events = training_events(epochs, rate, *steps)
     for event in events:
         record.append(event)
     last = next(item for item in reversed(events) if isinstance(item, EpochEnded))

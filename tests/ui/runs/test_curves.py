@@ -88,10 +88,10 @@ async def test_one_cursor_goes_through_all_charts(make_app: MakeApp) -> None:
         await run_to_the_end(pilot, app)
         await pilot.press("left", "left")
         await pilot.pause()
-        readings = {name: chart_of(app, name).reading for name in ("accuracy", "step")}
+        readings = {name: chart_of(app, name).reading for name in ("accuracy", "time")}
         assert readings["accuracy"].startswith("epoch 1.900: 0.8565")
-        assert readings["step"] == "1.900: measured 15.2 ms, modelled 250 us"
-        assert readings["step"] in screen_text(app)
+        assert readings["time"] == "1.900: measured 15.2 ms, modelled 250 us"
+        assert readings["time"] in screen_text(app)
         await pilot.press("tab", "escape")
         await pilot.pause()
         assert chart_of(app, "loss").reading == ""

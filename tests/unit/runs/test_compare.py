@@ -17,7 +17,7 @@ from workbench.core.runs.event_json import to_line
 from workbench.core.runs.events import EpochEnded, Evaluated, Progressed, RunStatus
 from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.run_store import StoredRun, open_run
-from workbench.core.runs.series import series_of
+from workbench.core.runs.series import RATES, TIMES, series_of
 
 
 def _run(losses: list[float], **data: object) -> StoredRun:
@@ -62,9 +62,45 @@ def test_best_and_last_are_told_apart_and_the_better_run_is_marked() -> None:
     assert (rows["loss_best"].best_index, rows["loss_last"].best_index) == (0, 1)
     assert rows["accuracy_best"].values == (0.8, 0.7)
     assert rows["test_accuracy"].best_index is None
-    assert rows["ipu_step_us"].values == (33.0, 32.0)
+    assert rows["ipu_us_per_batch"].values == (33.0, 32.0)
     assert rows["seconds"].values == (12.0, 8.0)
     assert rows["seconds"].best_index is None
+
+
+def _timed(replicas: int, batch_size: int, step: float, loss: str = "") -> StoredRun:
+    train = {"loss": loss} if loss else {}
+    record = RunRecord.create({"train": train}, "p")
+    ended = EpochEnded(1, 0.5, None, step, step, 4.0)
+    record.append(replace(ended, replicas=replicas, batch_size=batch_size))
+    record.finish(RunStatus.FINISHED)
+    return open_run(record.run_id)
+
+
+def test_runs_are_ranked_by_what_they_do_in_a_second_not_by_their_steps() -> None:
+    one, two = _timed(1, 32, 100.0), _timed(2, 32, 150.0)
+
+    rows = {row.key: row for row in compare_runs([one, two]).metrics}
+
+    assert rows["ipu_us_per_batch"].values == (100.0, 75.0)
+    assert rows["host_ms_per_batch"].values == (100.0, 75.0)
+    assert rows["samples_per_second"].values == (32e4, 32 * 1e6 / 75)
+    assert rows["host_samples_per_second"].values == (320.0, 32 * 1e3 / 75)
+    assert {rows[key].best_index for key in (*TIMES, *RATES)} == {1}
+    assert "ipu_step_us" not in rows
+
+
+def test_numbers_of_different_things_have_no_best() -> None:
+    runs = [_timed(1, 32, 100.0), _timed(1, 64, 150.0, "mse")]
+
+    comparison = compare_runs(runs)
+
+    rows = {row.key: row for row in comparison.metrics}
+    assert {rows[key].best_index for key in TIMES} == {None}
+    assert {rows[key].other_units for key in TIMES} == {"batches differ in size"}
+    assert {rows[key].best_index for key in RATES} == {1}
+    assert rows["loss_best"].other_units == "losses differ in kind"
+    said = comparison_to_json(comparison)["other_units"]
+    assert said.keys() == {*TIMES, "loss_best", "loss_last"}
 
 
 def test_a_comparison_is_strict_json_even_with_broken_losses() -> None:
@@ -113,6 +149,6 @@ def test_a_piece_without_a_measured_time_is_no_point_of_that_curve() -> None:
 
     steps = series_of([first, second]).steps
 
-    assert steps["host_step_ms"].ys == (4.0,)
+    assert steps["host_ms_per_batch"].ys == (4.0,)
     assert steps["loss"].ys == (0.5, 0.0)
     assert "accuracy" not in steps

@@ -213,12 +213,12 @@ def test_processor_time_is_that_of_the_steps_since() -> None:
 
 def test_the_slowest_is_named_with_the_spread() -> None:
     states = [
-        InstanceState("a", 1, 10, 12.0, 8.0),
-        InstanceState("b", 2, 10, 15.0, 9.0),
-        InstanceState("b", 3, 10, 13.0, 8.5),
+        InstanceState("a", 1, 10, 12.0, 8.0, 4),
+        InstanceState("b", 2, 10, 15.0, 9.0, 4),
+        InstanceState("b", 3, 10, 13.0, 8.5, 4),
     ]
     assert spread_words(states) == (
-        "3 instances: step 12.0 ms to 15.0 ms, slowest 1; CPU 8.00 ms to 9.00 ms"
+        "3 instances: 3.00 ms to 3.75 ms per batch, slowest 1; CPU 2.00 ms to 2.25 ms"
     )
     assert spread_words([InstanceState("a", 1)] * 2) == "2 instances"
 

@@ -42,7 +42,7 @@ def test_numbers_that_are_told_twice_move_nothing() -> None:
     last = Progressed(1, 6, 6, 5.0, None, 1.0, 2.0)
     series = series_of([first, again, last])
     assert series.curve("loss").ys == pytest.approx([7.0, 4.0])
-    assert series.curve("host_step_ms").ys == (1.0, 1.5, 1.0)
+    assert series.curve("host_ms_per_batch").ys == (1.0, 1.5, 1.0)
 
 
 def test_a_loss_that_is_no_number_lasts_from_its_report_to_the_next_epoch() -> None:

@@ -137,6 +137,6 @@ def test_a_reading_does_not_contradict_itself(
 
 def test_reading_of_a_curve_without_points() -> None:
     assert describe("accuracy", Curve()) == "No accuracy yet."
-    assert describe("host_step_ms", Curve((1.0,), (15.0,))) == (
-        "The measured step time is 15 ms at its only point."
+    assert describe("host_ms_per_batch", Curve((1.0,), (15.0,))) == (
+        "The measured time per batch is 15 ms at its only point."
     )

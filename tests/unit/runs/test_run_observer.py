@@ -28,7 +28,7 @@ from workbench.core.runs.run_observer import RunObserver
 def _observer() -> tuple[RunObserver, list[Event], RunControl]:
     events: list[Event] = []
     control = RunControl()
-    plan = Plan(PlanRequest(ModelSpec((), ()), batch_size=1, batches=1), ())
+    plan = Plan(PlanRequest(ModelSpec((), ()), batch_size=16, batches=1), (), 2)
     context = RunContext(events.append, control, Path(), plan)
     return RunObserver(context), events, control
 
@@ -43,11 +43,15 @@ def test_pieces_become_progress_and_their_mean_the_epochs_step_time() -> None:
     observer.progressed(_progress(8, 1.0))
     observer.progressed(_progress(10, 6.0))
     observer.epoch_ended(1, {"loss": 0.5, "accuracy": 0.25})
-    assert events[0] == Progressed(1, 8, 10, 0.5, 0.25, 1.0, 224.0)
+    assert events[0] == Progressed(
+        1, 8, 10, 0.5, 0.25, 1.0, 224.0, replicas=2, batch_size=16
+    )
     ended = events[-1]
     assert isinstance(ended, EpochEnded)
     assert ended.host_step_ms == pytest.approx((8 * 1.0 + 2 * 6.0) / 10)
     assert ended.ipu_step_us == 224.0
+    assert ended.ipu_us_per_batch == 112.0
+    assert ended.host_samples_per_second == pytest.approx(2 * 16 / 2.0e-3)
 
 
 def test_an_epoch_that_ends_without_a_piece_has_the_step_time_of_the_plan(

@@ -68,8 +68,8 @@ def test_programs_of_a_scripts_own_count_executions_until_something_trains() -> 
 def test_a_call_without_a_loss_has_no_curve_of_one() -> None:
     events = [began("predict 1", "predict"), execution("predict 1", 1)]
     assert set(series_of(events).calls["predict 1"].steps) == {
-        "host_step_ms",
-        "ipu_step_us",
+        "host_ms_per_batch",
+        "ipu_us_per_batch",
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from workbench.core.comparing.model_words import model_of, model_words
-from workbench.core.comparing.outcome import READINGS, Choice, read_outcome
+from workbench.core.comparing.outcome import READINGS, Choice, Outcome, read_outcome
 from workbench.core.comparing.run_names import RunNames, name_runs
 from workbench.core.experiment.field_differences import (
     FieldDifference,
@@ -17,7 +17,7 @@ from workbench.core.experiment.field_differences import (
 )
 from workbench.core.experiment.tables import field_value
 from workbench.core.runs.run_store import StoredRun
-from workbench.core.runs.series import RunSeries
+from workbench.core.runs.series import TIMES, RunSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class MetricRow:
     values: tuple[float | None, ...]
     best_index: int | None
     """Which run is best, if one can be; None when all are equal or unknown."""
+    other_units: str = ""
+    """What makes the numbers of the runs be of different things; empty if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ _NAMES = ("experiment.name", "experiment.group", "script.directory")
 """Differ without changing anything."""
 _STAGES = "pipeline.stages"
 """Without them nothing of the pipeline means anything."""
-_SAMPLES_PER_SECOND = ("samples/s, modelled", "samples_per_second")
+_LOSSES = ("train.loss", "train.losses")
+_OF_LOSS = ("loss_best", "loss_last", "test_loss")
 _UNRANKED = ("epochs", "seconds")
 """Runs of different lengths are not better or worse for it."""
 
@@ -78,15 +81,14 @@ def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
     """Put runs side by side, in the order given."""
     outcomes = [read_outcome(run) for run in runs]
     metrics = []
+    fields = _fields(runs)
+    units = _other_units(outcomes, fields)
     for name, key, choose, read in READINGS:
         values = tuple(read(outcome) for outcome in outcomes)
         if any(value is not None for value in values):
-            best = None if key in _UNRANKED else _best_index(values, choose)
-            metrics.append(MetricRow(name, key, values, best))
-    rates = tuple(_number(run.plan.get("samples_per_second")) for run in runs)
-    if any(rate is not None for rate in rates):
-        metrics.append(MetricRow(*_SAMPLES_PER_SECOND, rates, _best_index(rates, max)))
-    fields = _fields(runs)
+            ranked = key not in (*_UNRANKED, *units)
+            best = _best_index(values, choose) if ranked else None
+            metrics.append(MetricRow(name, key, values, best, units.get(key, "")))
     models = tuple(model_of(run) for run in runs)
     words = [model_words(model) for model in models]
     return Comparison(
@@ -123,8 +125,22 @@ def _known_paths(run: StoredRun) -> Callable[[str], bool]:
     return lambda path: path == _STAGES or not path.startswith("pipeline.")
 
 
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and value else None
+def _other_units(
+    outcomes: Sequence[Outcome], fields: Sequence[FieldDifference]
+) -> dict[str, str]:
+    """Return which numbers are of different things in these runs, and why."""
+    units: dict[str, str] = {}
+    if len({outcome.batch_size for outcome in outcomes}) > 1:
+        units |= dict.fromkeys(TIMES, "batches differ in size")
+    losses = [item.values for item in fields if item.path in _LOSSES]
+    if any(len(set(map(_loss_kind, values))) > 1 for values in losses):
+        units |= dict.fromkeys(_OF_LOSS, "losses differ in kind")
+    return units
+
+
+def _loss_kind(loss: object) -> str:
+    """Return the same for losses that only want their labels otherwise."""
+    return str(loss).replace("sparse_", "")
 
 
 def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
@@ -148,6 +164,9 @@ def comparison_to_json(comparison: Comparison) -> dict[str, Any]:
             for item in comparison.fields
         ],
         "metrics": {row.key: list(row.values) for row in comparison.metrics},
+        "other_units": {
+            row.key: row.other_units for row in comparison.metrics if row.other_units
+        },
         "curves": [
             {
                 metric: {"epochs": list(curve.xs), "values": list(curve.ys)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from workbench.core.runs.events import EpochEnded
+from workbench.core.runs.events import EpochEnded, StepTimes
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.series import RunSeries, series_of
 
@@ -16,6 +16,8 @@ class Outcome:
 
     series: RunSeries
     seconds: float | None
+    batch_size: int
+    """Of the newest step; 0 if it is not known."""
 
 
 Choice = Callable[[Iterable[float]], float]
@@ -29,12 +31,29 @@ READINGS: tuple[tuple[str, str, Choice, _Reading], ...] = (
     ("test loss", "test_loss", min, lambda o: _test(o, "loss")),
     ("test accuracy", "test_accuracy", max, lambda o: _test(o, "accuracy")),
     (
-        "step time, measured, ms",
-        "host_step_ms",
-        min,
-        lambda o: _last(o, "host_step_ms"),
+        "samples/s, modelled",
+        "samples_per_second",
+        max,
+        lambda o: _last(o, "samples_per_second"),
     ),
-    ("step time, modelled, µs", "ipu_step_us", min, lambda o: _last(o, "ipu_step_us")),
+    (
+        "samples/s, measured",
+        "host_samples_per_second",
+        max,
+        lambda o: _last(o, "host_samples_per_second"),
+    ),
+    (
+        "per batch, modelled, us",
+        "ipu_us_per_batch",
+        min,
+        lambda o: _last(o, "ipu_us_per_batch"),
+    ),
+    (
+        "per batch, measured, ms",
+        "host_ms_per_batch",
+        min,
+        lambda o: _last(o, "host_ms_per_batch"),
+    ),
     ("training time, measured, s", "seconds", min, lambda o: o.seconds),
     ("epochs done", "epochs", max, lambda o: _epochs(o)),
 )
@@ -60,7 +79,9 @@ def read_outcome(run: StoredRun) -> Outcome:
         # A validation is part of the epoch that it follows.
         if isinstance(event, EpochEnded) and not event.call.startswith("validate")
     ]
-    return Outcome(series_of(events), sum(times) if times else None)
+    sizes = [event.batch_size for event in events if isinstance(event, StepTimes)]
+    seconds = sum(times) if times else None
+    return Outcome(series_of(events), seconds, sizes[-1] if sizes else 0)
 
 
 def _best(outcome: Outcome, metric: str, choose: Choice) -> float | None:

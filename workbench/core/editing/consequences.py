@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Severity
-from ipu_runtime.reports.quantities import byte_size, change
+from ipu_runtime.reports.quantities import change, share
 from workbench.core.editing.draft import check_tables, draft_fields, with_values
 from workbench.core.experiment.field_values import parse_value
 
@@ -15,7 +15,7 @@ from workbench.core.experiment.field_values import parse_value
 def consequence(
     tables: Mapping[str, Any], now: Plan | None, path: str, choice: str
 ) -> str:
-    """Return what a choice would do: `+3 % time, +12.0 MiB`, modelled.
+    """Return what a choice would do: `+3 % samples/s, memory 14 to 19 %`, modelled.
 
     Args:
         tables: The experiment as it is.
@@ -37,23 +37,17 @@ def consequence(
         return f"cannot run: {errors[0].problem}" if errors else "cannot be planned"
     if now is None or now.step is None:
         return ""
-    parts = [_time(plan, now), _memory(plan, now)]
+    parts = [_rate(plan, now), _memory(plan, now)]
     if any(item.severity is Severity.NO_FIT for item in plan.problems):
         parts.append("does not fit")
     return ", ".join(part for part in parts if part) or "changes nothing"
 
 
-def _time(plan: Plan, now: Plan) -> str:
-    new, old = plan.ipu_us_per_batch, now.ipu_us_per_batch
-    return f"{change(new, old)} time" if new != old else ""
+def _rate(plan: Plan, now: Plan) -> str:
+    new, old = plan.samples_per_second, now.samples_per_second
+    return f"{change(new, old)} samples/s" if new != old else ""
 
 
 def _memory(plan: Plan, now: Plan) -> str:
-    difference = _used(plan) - _used(now)
-    sign = "+" if difference > 0 else "-"
-    return f"{sign}{byte_size(abs(difference))}" if difference else ""
-
-
-def _used(plan: Plan) -> int:
-    """Return what the fullest IPU holds."""
-    return plan.sum_over_tiles_bytes
+    before, after = (share(item.memory_fraction) for item in (now, plan))
+    return f"memory {before} to {after}" if before != after else ""

@@ -22,7 +22,7 @@ class Figure:
     loss: float | None = None
     accuracy: float | None = None
     step_us: float | None = None
-    """Time per step as printed, in microseconds."""
+    """Time per batch as printed (the document's step), in microseconds."""
     seconds: float | None = None
     """Time of the epoch as printed."""
 

@@ -23,12 +23,19 @@ COLUMNS = (
     "steps",
     "loss",
     "accuracy",
+    "host_ms_per_batch",
+    "ipu_us_per_batch",
+    "host_samples_per_second",
+    "samples_per_second",
     "host_step_ms",
     "ipu_step_us",
+    "replicas",
+    "batch_size",
     "seconds",
     "call",
 )
-"""Of the CSV file; `ipu_step_us` is modelled, the other times are measured."""
+"""Of the CSV file; what begins with `host` is measured, as are seconds; a step moves as
+many batches as there are replicas."""
 
 
 def runs_to_csv(runs: Iterable[StoredRun]) -> str:

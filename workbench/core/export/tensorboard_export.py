@@ -14,8 +14,10 @@ from workbench.core.runs.series import METRICS
 _TITLES = {
     "loss": "loss",
     "accuracy": "accuracy",
-    "host_step_ms": "step time/measured ms",
-    "ipu_step_us": "step time/modelled us",
+    "host_ms_per_batch": "time per batch/measured ms",
+    "ipu_us_per_batch": "time per batch/modelled us",
+    "host_samples_per_second": "samples per second/measured",
+    "samples_per_second": "samples per second/modelled",
 }
 
 _SCALARS = 1

@@ -14,14 +14,13 @@ def slowest(states: Sequence[InstanceState]) -> int:
 
 
 def spread_words(states: Sequence[InstanceState]) -> str:
-    """Return the range of step times and of processor time; the slowest by name."""
-    measured = [state.host_step_ms for state in states]
+    """Return the ranges of time and processor time per batch; the slowest by name."""
+    measured = [state.host_ms_per_batch for state in states]
     if not all(measured):
         return f"{len(states)} instances"
-    text = (
-        f"{len(states)} instances: step {_range(measured)}, slowest {slowest(states)}"
-    )
-    work = [state.cpu_step_ms for state in states]
+    times, last = _range(measured), slowest(states)
+    text = f"{len(states)} instances: {times} per batch, slowest {last}"
+    work = [state.cpu_ms_per_batch for state in states]
     return f"{text}; CPU {_range(work)}" if all(work) else text
 
 

@@ -32,7 +32,12 @@ class InstanceStates:
     def progressed(self, index: int, event: Progressed) -> None:
         """Some steps of an instance are done."""
         self._steps[index] = (event.epoch - 1) * event.steps + event.step
-        self._change(index, step=event.step, host_step_ms=event.host_step_ms)
+        self._change(
+            index,
+            step=event.step,
+            host_step_ms=event.host_step_ms,
+            replicas=event.replicas,
+        )
 
     def used(self, index: int, cpu_s: float) -> None:
         """An instance has worked so long: what is new of it is of its new steps."""

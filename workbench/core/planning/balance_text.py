@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ipu_runtime.plan.balance.balance_types import BalanceResult, Candidate
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import byte_size, change, microseconds
+from ipu_runtime.reports.quantities import byte_size, change, microseconds, share
 from workbench.core.planning.balancing import BalancedExperiment
 from workbench.core.planning.text_table import TextStyle, bar, shortened, table_lines
 
@@ -80,16 +80,14 @@ def _stages(
                 microseconds(time),
                 bar(time / slowest, 12, ascii_only=style.ascii_only).ljust(12),
                 microseconds(result.time_slack_us[stage]),
+                share(memory.memory_fraction) if memory else "",
                 byte_size(memory.used_bytes) if memory else "",
-                byte_size(max(memory.capacity_bytes - memory.used_bytes, 0))
-                if memory
-                else "",
             ]
         )
         own = [n for n, s in zip(names, best.stage_of_layer, strict=True) if s == stage]
         text = own[0] if len(own) == 1 else f"{own[0]} to {own[-1]} ({len(own)})"
         layers.append(text)
-    headings = ["stage", "time", "", "slack", "memory", "room"]
+    headings = ["stage", "time", "", "slack", "memory", "sum over tiles"]
     lines = table_lines(headings, rows, left=(2,))
     room = max(style.width - max(map(len, lines)) - 4, 16)
     return [

@@ -35,7 +35,14 @@ def memory_lines(memory: Sequence[IpuMemory], style: TextStyle) -> list[str]:
                 *(byte_size(_part(item, name)) for name in categories),
             ]
         )
-    fixed = ["IPU", "used", "of", "fullest tile", "", *([""] if misfits else [])]
+    fixed = [
+        "IPU",
+        "sum over tiles",
+        "of",
+        "fullest tile",
+        "",
+        *([""] if misfits else []),
+    ]
     rows, note = _without_middle(rows)
     left = (4, 5) if misfits else (4,)
     # The largest parts are shown, as many as the width has room for.

@@ -8,7 +8,7 @@ from ipu_runtime.plan.advice import Advice, advise
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
-from ipu_runtime.plan.step_parts import step_parts
+from ipu_runtime.plan.step_parts import step_parts, step_words
 from ipu_runtime.reports.instance_words import host_words, instance_words
 from ipu_runtime.reports.quantities import count, duration, microseconds, share
 from workbench.core.planning.plan_tables import layer_lines, memory_lines, stage_lines
@@ -74,13 +74,14 @@ def _headline(plan: Plan) -> list[str]:
     epoch = microseconds(epoch_us) if epoch_us < 1e6 else duration(epoch_us / 1e6)
     updates = f", {_number(plan.updates_per_epoch, 'weight update')} of {batch} samples"
     rows = [
-        ("step", microseconds(plan.ipu_step_us), "one micro-batch on one replica"),
         (
             "per batch",
             microseconds(plan.ipu_us_per_batch),
-            "of data, over all replicas",
+            f"{_number(plan.request.batch_size, 'sample')}, over all replicas",
         ),
-        ("throughput", f"{count(plan.samples_per_second)} samples/s", ""),
+        ("samples/s", count(plan.samples_per_second), ""),
+        ("memory", share(plan.memory_fraction), "fullest tile"),
+        ("step", microseconds(plan.ipu_step_us), step_words(plan.replicas)),
         (
             "epoch",
             epoch,
@@ -111,7 +112,8 @@ def _time_parts(plan: Plan, style: TextStyle) -> list[str]:
         rows.append(
             [part.title, microseconds(part.us), share(fraction), drawn, part.meaning]
         )
-    rows.append(["total", microseconds(step.total_us), "100 %", "", ""])
+    words = step_words(plan.replicas)
+    rows.append(["total", microseconds(step.total_us), "100 %", "", words])
     lines = table_lines(["part", "time", "share", "", ""], rows, left=(0, 3, 4))
     heading = "Where a step's time goes (modelled"
     if plan.schedule:

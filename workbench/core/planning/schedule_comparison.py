@@ -28,8 +28,8 @@ class ScheduleRow:
     micro_batches: int = 1
     stash: int = 0
     """Micro-batches that wait at most between forward and backward, in one stage."""
-    memory_bytes: int | None = None
-    """Memory of the fullest IPU; unknown for schedules that the IPU does not have."""
+    memory_fraction: float | None = None
+    """Of the fullest tile; unknown for schedules that the IPU does not have."""
     rest_us: float = 0.0
     """Update, all-reduce and host per micro-batch: the same under every schedule."""
     replicas: int = 1
@@ -73,7 +73,7 @@ def _row(
             timeline=plan_timeline(planned),
             micro_batches=count,
             stash=max(planned.schedule.fifo_depth),
-            memory_bytes=max((item.used_bytes for item in planned.memory), default=0),
+            memory_fraction=planned.memory_fraction,
         )
     if now.stages * count > _MOST_WHATIF:
         return ScheduleRow(kind, f"not timed beyond {_MOST_WHATIF:,} forward passes")

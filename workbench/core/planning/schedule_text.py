@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.schedule.schedule import Recomputation
-from ipu_runtime.reports.quantities import byte_size, microseconds, share
+from ipu_runtime.reports.quantities import microseconds, share
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.core.planning.text_table import TextStyle, shortened, table_lines
@@ -15,11 +15,11 @@ def schedule_lines(spec: ExperimentSpec, plan: Plan, style: TextStyle) -> list[s
     rows = [_cells(row, plan) for row in compare_schedules(spec, plan)]
     if not rows:
         return ["Schedules: there is no pipeline to schedule"]
-    headings = ["schedule", "per batch", "bubble", "stash", "fullest IPU", ""]
+    headings = ["schedule", "per batch", "bubble", "stash", "memory", ""]
     lines = table_lines(headings, rows, left=(0, 5))
     room = style.width - 2
     return [
-        "The same stages under every schedule (modelled)",
+        "The same stages under every schedule (modelled; memory of the fullest tile)",
         *(f"  {shortened(x, room, ascii_only=style.ascii_only)}" for x in lines),
     ]
 
@@ -40,6 +40,6 @@ def _cells(row: ScheduleRow, plan: Plan) -> list[str]:
         microseconds(row.us_per_batch),
         share(row.timeline.schedule.bubble_fraction),
         str(row.stash),
-        "" if row.memory_bytes is None else byte_size(row.memory_bytes),
+        "" if row.memory_fraction is None else share(row.memory_fraction),
         remark,
     ]

@@ -16,7 +16,7 @@ from workbench.core.runs.series import Curve, RunSeries
 
 _MOST_POINTS = 800
 _UNKNOWN = "-"
-_CHARTS = (("loss", 0), ("accuracy", 2), ("host_step_ms", 4))
+_CHARTS = (("loss", 0), ("accuracy", 2), ("host_ms_per_batch", 4))
 
 
 def curves_part(run: StoredRun) -> Html:
@@ -41,7 +41,7 @@ def charts(series: RunSeries) -> list[Html]:
             title = f"{words.title} of the epoch"
             points = _points(coarse)
             lines.append(PlottedLine(title, points, colour, dots=True, joined=False))
-        drawing = line_chart(lines, fine.unit, name, zero=metric == "host_step_ms")
+        drawing = line_chart(lines, fine.unit, name, zero=metric == "host_ms_per_batch")
         parts += [
             tag("h3", _sentence_case(name)),
             figure(describe(metric, fine), drawing),
@@ -68,9 +68,9 @@ def figures_part(
         "loss, here",
         "accuracy, document",
         "accuracy, here",
-        "step, document",
-        "step, modelled",
-        "step, measured here",
+        "per batch, document",
+        "per batch, modelled",
+        "per batch, measured here",
         "epoch, document",
     )
     source = spec.experiment.source or "the source document"
@@ -79,7 +79,7 @@ def figures_part(
         table(
             head,
             rows,
-            f"From {source}; a step is one batch, as the document prints it."
+            f"From {source}; times are per batch of data, over all replicas."
             + (f" {_sentence_case(printed.why_not)}." if printed.why_not else ""),
         ),
     )
@@ -90,7 +90,7 @@ def _figure_row(item: Figure, series: RunSeries, modelled: str) -> tuple[str, ..
         curve = series.epochs.get(metric, Curve())
         return dict(zip(curve.xs, curve.ys, strict=True)).get(float(item.epoch))
 
-    step_ms = here("host_step_ms")
+    measured_ms = here("host_ms_per_batch")
     return (
         str(item.epoch),
         four_decimals(item.loss, _UNKNOWN),
@@ -99,7 +99,7 @@ def _figure_row(item: Figure, series: RunSeries, modelled: str) -> tuple[str, ..
         four_decimals(here("accuracy"), _UNKNOWN),
         microseconds(item.step_us) if item.step_us is not None else _UNKNOWN,
         modelled,
-        microseconds(step_ms * 1e3) if step_ms is not None else _UNKNOWN,
+        microseconds(measured_ms * 1e3) if measured_ms is not None else _UNKNOWN,
         f"{item.seconds:g} s" if item.seconds is not None else _UNKNOWN,
     )
 

@@ -11,7 +11,7 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
 from ipu_runtime.reports.page import page, tiles
 from ipu_runtime.reports.plan_parts import plan_parts
-from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
+from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
 from workbench.core.comparing.outcome import outcome_of
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.field_differences import changed_fields, flatten
@@ -80,10 +80,15 @@ def _numbers(run: StoredRun, plan: Plan | None) -> Html:
     ):
         if key in known:
             shown.append((name, four_decimals(known[key])))
-    if "host_step_ms" in known:
-        shown.append(("step, measured here", microseconds(known["host_step_ms"] * 1e3)))
     if plan and plan.step:
-        shown.append(("step, modelled", microseconds(plan.ipu_step_us)))
+        shown.append(("per batch, modelled", microseconds(plan.ipu_us_per_batch)))
+        shown.append(("samples/s, modelled", count(plan.samples_per_second)))
+    if "host_ms_per_batch" in known:
+        measured = microseconds(known["host_ms_per_batch"] * 1e3)
+        shown.append(("per batch, measured here", measured))
+    if "host_samples_per_second" in known:
+        rate = count(known["host_samples_per_second"])
+        shown.append(("samples/s, measured here", rate))
     if "seconds" in known:
         shown.append(("training, measured here", duration(known["seconds"])))
     return tiles(shown)

@@ -9,12 +9,13 @@ from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.reports.markup import Html, section, table, tag
 from ipu_runtime.reports.page import page
 from ipu_runtime.reports.plan_parts import plan_parts
-from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
+from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
 from workbench.core.experiment.field_differences import flatten
 from workbench.core.report_html.curves import charts, curves_part
 from workbench.core.runs.events import RunStatus
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.script_calls import ScriptCall, calls_of, recorded_plan
+from workbench.core.runs.series import TIMES
 
 _MOST_CHARTED = 20
 """Of a script that calls more often, the table alone shows all."""
@@ -50,18 +51,20 @@ def _calls(calls: list[ScriptCall]) -> Html:
     if not calls:
         words = "The script made no call that runs a program."
         return section("Calls", tag("p", words, class_="faint"))
-    head = ("call", "loss", "accuracy", "step, measured", "step, modelled", "took")
-    return section("Calls", table(head, [_row(call) for call in calls]))
+    head = ("call", "loss", "accuracy", "measured", "modelled", "samples/s", "took")
+    words = "Times are per batch of data, over all replicas; samples/s are modelled."
+    return section("Calls", table(head, [_row(call) for call in calls], words))
 
 
 def _row(call: ScriptCall) -> tuple[str, ...]:
-    measured, modelled = call.last("host_step_ms"), call.last("ipu_step_us")
+    measured, modelled = map(call.last, TIMES)
     return (
         call.title,
         four_decimals(call.last("loss"), _UNKNOWN),
         four_decimals(call.last("accuracy"), _UNKNOWN),
         microseconds(measured * 1e3) if measured is not None else _UNKNOWN,
         microseconds(modelled) if modelled is not None else _UNKNOWN,
+        count(rate) if (rate := call.last("samples_per_second")) else _UNKNOWN,
         duration(call.ended.seconds) if call.ended else _UNKNOWN,
     )
 

@@ -21,8 +21,8 @@ class MetricWords:
 METRIC_WORDS: dict[str, MetricWords] = {
     "loss": MetricWords("loss"),
     "accuracy": MetricWords("accuracy", lower_is_better=False),
-    "host_step_ms": MetricWords("measured step time", "ms"),
-    "ipu_step_us": MetricWords("modelled step time", "us"),
+    "host_ms_per_batch": MetricWords("measured time per batch", "ms"),
+    "ipu_us_per_batch": MetricWords("modelled time per batch", "us"),
 }
 
 _SHARE_OF_END = 0.1

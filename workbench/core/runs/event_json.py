@@ -24,6 +24,7 @@ from workbench.core.runs.events import (
     RunEnded,
     RunStarted,
     RunStatus,
+    StepTimes,
     WentOn,
 )
 
@@ -53,6 +54,13 @@ _HOLDS: dict[str, tuple[type, ...]] = {
 """What JSON may hold for a field, by the field's type."""
 _OF_SCRIPTS = ("call", "metrics")
 """What only scripts have; an experiment's events are without them."""
+PER_BATCH = (
+    "host_ms_per_batch",
+    "ipu_us_per_batch",
+    "host_samples_per_second",
+    "samples_per_second",
+)
+"""What follows from the time of a step, for programs that read events."""
 _MOST = 2**63
 _NAMES = {event_type: name for name, event_type in _TYPES.items()}
 
@@ -62,6 +70,8 @@ def event_to_json(event: Event) -> dict[str, Any]:
     values = plain(event)
     empty = [name for name in _OF_SCRIPTS if not values.get(name, True)]
     kept = {name: value for name, value in values.items() if name not in empty}
+    if isinstance(event, StepTimes):
+        kept |= {name: plain(getattr(event, name)) for name in PER_BATCH}
     return {"event": _NAMES[type(event)], **kept}
 
 

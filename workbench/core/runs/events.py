@@ -57,8 +57,44 @@ class Compiled:
     """Which of TensorFlow's executors runs it here, and why; empty if not known."""
 
 
+class StepTimes:
+    """Measured and modelled time of a step, per batch of data and per sample.
+
+    In a step every replica takes one batch. What is not known is 0: how many batches
+    an execution of a script's own program moves, the modelled time on a CPU.
+    """
+
+    __slots__ = ()
+    host_step_ms: float
+    ipu_step_us: float
+    replicas: int
+    batch_size: int
+
+    @property
+    def host_ms_per_batch(self) -> float:
+        """Measured time per batch of data, over all replicas."""
+        return self.host_step_ms / self.replicas if self.replicas else 0.0
+
+    @property
+    def ipu_us_per_batch(self) -> float:
+        """Modelled time per batch of data, over all replicas."""
+        return self.ipu_step_us / self.replicas if self.replicas else 0.0
+
+    @property
+    def host_samples_per_second(self) -> float:
+        """Measured throughput."""
+        ms = self.host_ms_per_batch
+        return self.batch_size * 1e3 / ms if ms else 0.0
+
+    @property
+    def samples_per_second(self) -> float:
+        """Modelled throughput."""
+        us = self.ipu_us_per_batch
+        return self.batch_size * 1e6 / us if us else 0.0
+
+
 @dataclass(frozen=True, slots=True)
-class Progressed:
+class Progressed(StepTimes):
     """Some steps of an epoch are done."""
 
     epoch: int
@@ -72,10 +108,12 @@ class Progressed:
     """Which call of a script it belongs to; empty in an experiment."""
     metrics: dict[str, Any] = field(default_factory=dict)
     """Every number that a script's call has, by its own name."""
+    replicas: int = 1
+    batch_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class EpochEnded:
+class EpochEnded(StepTimes):
     """An epoch is done."""
 
     epoch: int
@@ -86,6 +124,8 @@ class EpochEnded:
     seconds: float
     call: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
+    replicas: int = 1
+    batch_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +177,18 @@ class InstanceState:
     """Measured there, with the time that it waits for the others."""
     cpu_step_ms: float = 0.0
     """Time of its processors for a step: its own work, and that of a slow host."""
+    replicas: int = 1
+    """Of all processes: as many batches as a step moves."""
+
+    @property
+    def host_ms_per_batch(self) -> float:
+        """Measured time per batch of data, over all replicas."""
+        return self.host_step_ms / self.replicas
+
+    @property
+    def cpu_ms_per_batch(self) -> float:
+        """Time of its processors per batch of data, over all replicas."""
+        return self.cpu_step_ms / self.replicas
 
 
 @dataclass(frozen=True, slots=True)

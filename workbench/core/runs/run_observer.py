@@ -32,8 +32,10 @@ class RunObserver:
         self._epoch_began_s = time.perf_counter()
         self._step_ms_sum = 0.0
         self._steps_seen = 0
+        plan = context.plan
         # What goes on at the last step of an epoch may report no piece.
-        self._ipu_step_us = context.plan.ipu_step_us
+        self._ipu_step_us = plan.ipu_step_us
+        self._replicas, self._batch_size = plan.replicas, plan.request.batch_size
         self._built: set[str] = set()
 
     def compiling(self, program: str) -> None:
@@ -68,6 +70,8 @@ class RunObserver:
                 accuracy_in(progress.logs),
                 progress.host_step_ms,
                 progress.ipu_step_us,
+                replicas=self._replicas,
+                batch_size=self._batch_size,
             )
         )
 
@@ -114,6 +118,8 @@ class RunObserver:
                 self._step_ms_sum / max(self._steps_seen, 1),
                 self._ipu_step_us,
                 time.perf_counter() - self._epoch_began_s,
+                replicas=self._replicas,
+                batch_size=self._batch_size,
             )
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from workbench.core.runs.event_json import PER_BATCH
 from workbench.core.runs.events import Compiled, EpochEnded, Evaluated, Event
 
 
@@ -17,6 +18,7 @@ def noted(event: Event) -> dict[str, Any]:
             "accuracy": event.accuracy,
             "host_step_ms": event.host_step_ms,
             "ipu_step_us": event.ipu_step_us,
+            **{name: getattr(event, name) for name in PER_BATCH},
         }
     if isinstance(event, Evaluated):
         return {"test_loss": event.loss, "test_accuracy": event.accuracy}

@@ -16,7 +16,10 @@ from workbench.core.runs.events import (
 
 AVERAGED = ("loss", "accuracy")
 """Reported as means since the epoch began; curves show what each report adds."""
-METRICS = ("loss", "accuracy", "host_step_ms", "ipu_step_us")
+TIMES = ("host_ms_per_batch", "ipu_us_per_batch")
+"""Measured, and modelled."""
+RATES = ("host_samples_per_second", "samples_per_second")
+METRICS = (*AVERAGED, *TIMES, *RATES)
 TRAINING = ("fit", "train")
 """Kinds of a script's calls that make up the run's own curves, one after the other."""
 OWN = ("run", "compile")
@@ -220,7 +223,7 @@ def _add(
             continue
         # A piece that was compiled while it ran has no time of its own: 0. A program
         # without a plan has no modelled one.
-        if value != 0 or metric not in ("host_step_ms", "ipu_step_us"):
+        if value != 0 or metric in AVERAGED:
             xs.append(x)
             ys.append(value)
 

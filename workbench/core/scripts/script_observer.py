@@ -33,6 +33,9 @@ class _Open:
     label: str
     steps: int
     ipu_step_us: float
+    replicas: int
+    batch_size: int
+    """0 if it is not known."""
     began_s: float = field(default_factory=time.perf_counter)
     epoch_began_s: float = field(default_factory=time.perf_counter)
     step: int = 0
@@ -92,7 +95,14 @@ class ScriptObserver:
         with self._naming:
             self._counts[call.kind] += 1
             label = f"{call.kind} {self._counts[call.kind]}"
-        self._open[call.number] = _Open(label, call.steps, call.planned.step_us)
+        request = call.planned.request
+        self._open[call.number] = _Open(
+            label,
+            call.steps,
+            call.planned.step_us,
+            call.replicas,
+            request.batch_size if request else 0,
+        )
         file, reason = self._keep_plan(call), call.planned.reason
         self._emit(
             CallBegan(
@@ -119,6 +129,8 @@ class ScriptObserver:
                 progress.ipu_step_us,
                 state.label,
                 numbers,
+                state.replicas,
+                state.batch_size,
             )
         )
 
@@ -129,7 +141,18 @@ class ScriptObserver:
         state, numbers = self._open[call.number], numbers_in(logs)
         loss, accuracy = numbers.get("loss", float("nan")), accuracy_in(numbers)
         times = state.end_epoch()
-        self._emit(EpochEnded(epoch, loss, accuracy, *times, state.label, numbers))
+        self._emit(
+            EpochEnded(
+                epoch,
+                loss,
+                accuracy,
+                *times,
+                state.label,
+                numbers,
+                state.replicas,
+                state.batch_size,
+            )
+        )
 
     def call_ended(self, call: ProgramCall, logs: Mapping[str, float]) -> None:
         """The call returns."""

@@ -17,16 +17,23 @@ from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.sweeps.sweep_grid import STAGES, Point
 
 HIGHER_IS_BETTER = frozenset(
-    {"samples_per_second", "accuracy_best", "accuracy_last", "test_accuracy", "epochs"}
+    {
+        "samples_per_second",
+        "host_samples_per_second",
+        "accuracy_best",
+        "accuracy_last",
+        "test_accuracy",
+        "epochs",
+    }
 )
 """Metrics of which more is better; of all others less is."""
 
 PLAN_METRICS = (
     "samples_per_second",
-    "ipu_step_us",
     "ipu_us_per_batch",
-    "bubble_fraction",
     "memory_fraction",
+    "bubble_fraction",
+    "waiting_fraction",
     "replicas",
     "ipus",
 )
@@ -125,13 +132,4 @@ def refused(point: Point, problems: tuple[Problem, ...]) -> PointResult:
 
 def plan_metrics(plan: Plan) -> dict[str, float]:
     """Return the modelled numbers by which points can be ranked."""
-    values = (
-        plan.samples_per_second,
-        plan.ipu_step_us,
-        plan.ipu_us_per_batch,
-        plan.bubble_fraction,
-        plan.memory_fraction,
-        plan.replicas,
-        plan.ipus,
-    )
-    return dict(zip(PLAN_METRICS, values, strict=True))
+    return {name: getattr(plan, name) for name in PLAN_METRICS}

@@ -40,7 +40,7 @@ from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.run_messages import ForkWanted
 
-_PANELS = ("#chart-loss", "#chart-accuracy", "#chart-step", "#epochs-panel")
+_PANELS = ("#chart-loss", "#chart-accuracy", "#chart-time", "#epochs-panel")
 _LOG_LOW, _LOG_TALL = 1, 4
 _NOTHING = (0, 0, 0)
 _OF_EXPERIMENTS = ("run.fork", "run.vary", "run.evaluate", "run.resume_here")
@@ -73,12 +73,12 @@ class RunArea(Area):
             "accuracy": ChartView(
                 "accuracy", empty="the accuracy grows here", id="chart-accuracy"
             ),
-            "step": ChartView(
-                "step",
+            "time": ChartView(
+                "batch",
                 log_y=True,
                 unit="ms",
-                empty="measured and modelled step time grow here",
-                id="chart-step",
+                empty="measured and modelled time per batch grow here",
+                id="chart-time",
             ),
         }
         self._panel = 0
@@ -99,7 +99,7 @@ class RunArea(Area):
             with VerticalScroll(
                 self._epochs, id="epochs-panel", classes="panel", can_focus=True
             ) as panel:
-                panel.border_title = "epochs"
+                panel.border_title = "epochs, times per batch"
         yield self._log
 
     def on_resize(self) -> None:
@@ -257,16 +257,16 @@ class RunArea(Area):
             return
         series = monitor.series.series()
         series = series.calls.get(self._call, series)
-        if name == "step":
-            modelled = series.curve("ipu_step_us")
+        if name == "time":
+            modelled = series.curve("ipu_us_per_batch")
             in_ms = replace(modelled, ys=tuple(y / 1000 for y in modelled.ys))
             chart.show_curves(
                 [
                     NamedCurve(
                         "measured",
-                        series.curve("host_step_ms"),
+                        series.curve("host_ms_per_batch"),
                         _milliseconds,
-                        "host_step_ms",
+                        "host_ms_per_batch",
                     ),
                     NamedCurve("modelled", in_ms, _milliseconds, variable="accent"),
                 ],

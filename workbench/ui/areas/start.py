@@ -17,7 +17,7 @@ from workbench.ui.content.pieces import HEADING, MUTED, WARN, line, lines, wrapp
 from workbench.ui.content.plan_summary import plan_summary
 from workbench.ui.widgets.flow_text import FlowText
 
-_FIGURES = f"{'epoch':<6}{'loss':>7}{'accuracy':>9}{'per step':>9}{'time':>7}"
+_FIGURES = f"{'epoch':<6}{'loss':>7}{'accuracy':>9}{'per batch':>10}{'time':>7}"
 
 
 class StartArea(Area):
@@ -95,7 +95,9 @@ def _figure_rows(draft: Draft, width: int, compared: bool) -> list[Content]:
         loss, accuracy = four_decimals(item.loss), four_decimals(item.accuracy)
         step = "" if item.step_us is None else microseconds(item.step_us)
         seconds = "" if item.seconds is None else f"{item.seconds:g} s"
-        rows.append(line(f"{item.epoch:<6}{loss:>7}{accuracy:>9}{step:>9}{seconds:>7}"))
+        rows.append(
+            line(f"{item.epoch:<6}{loss:>7}{accuracy:>9}{step:>10}{seconds:>7}")
+        )
     path = str(draft.preset.path)
     why_not = printed_figures(draft.tables, path).why_not if compared else ""
     if why_not:

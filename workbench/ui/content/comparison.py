@@ -200,7 +200,8 @@ def _metric(row: MetricRow, columns: _Columns, baseline: int) -> Content:
         value, best = row.values[index], index == row.best_index
         if value is None:
             return "-", MUTED
-        delta = full_change(value, base) if index != baseline and base else ""
+        told = index != baseline and base and not row.other_units
+        delta = full_change(value, base) if told and base else ""
         mark = "*" if best else ""
         text = " ".join(part for part in (four_digits(value), delta, mark) if part)
         return text, GOOD if best else ""
@@ -273,6 +274,8 @@ def _full_cell(
         if value is None:
             return ["not known"]
         text = f"{value:.10g}"
+        if metric.other_units:
+            return [f"{text}   {metric.other_units}"]
         if base is None or index == baseline:
             return [text]
         return [f"{text}   {value - base:+.6g}   {full_change(value, base)}"]

@@ -12,7 +12,7 @@ from workbench.core.comparing.explanation_lines import (
 )
 from workbench.ui.content.pieces import BAD, GOOD, HEADING, MUTED, line, lines, wrapped
 
-_DELTA, _TIME, _MEMORY, _RATE, _BAR = 20, 9, 6, 10, 14
+_DELTA, _TIME, _MEMORY, _RATE, _BAR = 20, 9, 7, 10, 14
 _WIDE = 84
 
 
@@ -26,7 +26,7 @@ def explanation_text(
     room = width - _DELTA - _TIME - _MEMORY - (_RATE + _BAR + 3 if wide else 0)
     heading = (
         f"{'':<{room}}{'change':>{_DELTA}}{explanation.unit:>{_TIME}}"
-        f"{'tile':>{_MEMORY}}"
+        f"{'memory':>{_MEMORY}}"
     )
     rows = [line((heading + (f"{'samples/s':>{_RATE}}" if wide else ""), MUTED))]
     for item in waterfall(explanation, first, second):
@@ -39,8 +39,8 @@ def explanation_text(
             for text in wrapped(change_words(change), width - 2)
         ]
     notes = (
-        f"All times are modelled and of one {explanation.unit}; tile is how full the "
-        f"fullest tile is. {ORDER_NOTE}"
+        f"All times are modelled and of one {explanation.unit}; memory is how full "
+        f"the fullest tile is. {ORDER_NOTE}"
     )
     return lines(*rows, line(""), *(line((t, MUTED)) for t in wrapped(notes, width)))
 

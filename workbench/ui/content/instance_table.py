@@ -18,14 +18,18 @@ def instances_line(states: Sequence[InstanceState], width: int) -> Content:
 
 
 def instances_table(states: Sequence[InstanceState]) -> Content:
-    """Return a row for each: how far it is, how long its steps take, where it runs."""
+    """Return a row for each: how far it is, how long a batch takes, where it runs."""
     heading = f"{'':<4}{'step':>6}{'measured':>9}{'CPU':>9}  {fit('host', 8)} pid"
-    rows = [line(""), line(("instances", HEADING)), line((heading, MUTED))]
+    rows = [
+        line(""),
+        line(("instances, times per batch", HEADING)),
+        line((heading, MUTED)),
+    ]
     last = slowest(states)
     for index, state in enumerate(states):
         text = (
-            f"{index:<4}{state.step:>6}{_time(state.host_step_ms):>9}"
-            f"{_time(state.cpu_step_ms):>9}  {fit(state.host, 8)} {state.pid}"
+            f"{index:<4}{state.step:>6}{_time(state.host_ms_per_batch):>9}"
+            f"{_time(state.cpu_ms_per_batch):>9}  {fit(state.host, 8)} {state.pid}"
         )
         apart = index == last and state.host_step_ms and len(states) > 1
         rows.append(line((text, WARN if apart else "")))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from ipu_runtime.plan.problem import Severity
-from ipu_runtime.plan.step_parts import step_parts
+from ipu_runtime.plan.step_parts import step_parts, step_words
 from ipu_runtime.reports.instance_words import instance_words
 from ipu_runtime.reports.quantities import (
     byte_size,
@@ -40,9 +40,9 @@ _FIGURES: tuple[
     tuple[str, Callable[[Plan], float], Callable[[float], str], bool], ...
 ] = (
     ("per batch", lambda plan: plan.ipu_us_per_batch, microseconds, True),
-    ("per step", lambda plan: plan.ipu_step_us, microseconds, True),
     ("samples/s", lambda plan: plan.samples_per_second, count, True),
     ("epoch", lambda plan: plan.ipu_step_us * plan.steps_per_epoch, microseconds, True),
+    ("memory", lambda plan: plan.memory_fraction, share, False),
     ("bubble", lambda plan: plan.bubble_fraction, share, False),
     ("updates", lambda plan: plan.updates_per_epoch, count, False),
     ("compile", lambda plan: plan.compile_s, duration, False),
@@ -72,8 +72,10 @@ def plan_summary(draft: Draft, width: int) -> Content:
     rows += _figures(plan, draft.preset_plan, valid)
     rows += [line((row, MUTED)) for row in wrapped(_samples(draft), width)]
     rows.append(line(("where a step's time goes", HEADING)))
+    definition = wrapped(f"in a step {step_words(plan.replicas)}", width)
+    rows += [line((row, MUTED)) for row in definition]
     rows += time_parts(plan.step, width, muted=not valid)
-    rows.append(line(("memory", HEADING)))
+    rows.append(memory_heading(width))
     rows += memory_bars(plan.memory, width, muted=not valid)
     return lines(*rows, *problem_lines(draft, width))
 
@@ -87,18 +89,17 @@ def plan_line(draft: Draft) -> Content:
     if plan is None or plan.step is None:
         return line("")
     before = draft.preset_plan
-    old = before.ipu_us_per_batch if before else 0.0
-    difference = change(plan.ipu_us_per_batch, old)
-    fullest = max((m.used_bytes / m.capacity_bytes for m in plan.memory), default=0.0)
+    old = before.samples_per_second if before else 0.0
+    difference = change(plan.samples_per_second, old)
     return line(
         (" modelled ", MUTED),
         f"{microseconds(plan.ipu_us_per_batch)} per batch",
+        f"   {count(plan.samples_per_second)} samples/s",
         (
             f" {difference}" if difference not in ("", "=") else "",
-            GOOD if plan.ipu_us_per_batch < old else WARN,
+            GOOD if plan.samples_per_second > old else WARN,
         ),
-        (f"   {count(plan.samples_per_second)} samples/s", MUTED),
-        (f"   memory {share(fullest)}", MUTED),
+        (f"   memory {share(plan.memory_fraction)}", MUTED),
         (f"   {plural(len(draft.problems), 'warning')}", WARN)
         if draft.problems
         else ("   no problems", GOOD),
@@ -123,6 +124,7 @@ def _samples(draft: Draft) -> str:
 def _figures(plan: Plan, preset: Plan | None, valid: bool) -> list[Content]:
     heading = f"{'modelled':<10}{'now':>10} {'preset':>10}"
     rows = [line((heading, MUTED))]
+    batch_size = plan.request.batch_size
     for name, read, show, compare in _FIGURES:
         value = read(plan)
         text = f"{name:<10}{show(value):>10}"
@@ -130,7 +132,10 @@ def _figures(plan: Plan, preset: Plan | None, valid: bool) -> list[Content]:
             rows.append(line((text, "" if valid else MUTED)))
             continue
         before = read(preset)
-        difference = change(value, before) if compare and value != before else ""
+        # Times of batches of different sizes are of different things.
+        same = name != "per batch" or batch_size == preset.request.batch_size
+        compared = compare and same and value != before
+        difference = change(value, before) if compared else ""
         better = (value > before) == (name == "samples/s")
         rows.append(
             line(
@@ -159,6 +164,12 @@ def time_parts(step: StepTime, width: int, muted: bool = False) -> list[Content]
     return rows
 
 
+def memory_heading(width: int) -> Content:
+    """Return what the figures of `memory_bars` are."""
+    left, right = "memory (fullest tile)", "sum over tiles"
+    return line((left, HEADING), (f"{right:>{max(0, width - len(left))}}", MUTED))
+
+
 def memory_bars(
     memory: tuple[IpuMemory, ...], width: int, muted: bool = False, most: int = 8
 ) -> list[Content]:
@@ -166,7 +177,7 @@ def memory_bars(
     space = max(4, width - 7 - 5 - 19)
     rows = []
     for ipu in memory[:most]:
-        fraction = ipu.used_bytes / max(1, ipu.capacity_bytes)
+        fraction = ipu.memory_fraction
         style = BAD if not ipu.fits else MUTED if muted else "$primary"
         sizes = f"{byte_size(ipu.used_bytes)}/{byte_size(ipu.capacity_bytes)}"
         rows.append(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 
 from ipu_runtime.plan.plan import IpuMemory, Plan
+from ipu_runtime.plan.step_parts import step_words
 from ipu_runtime.reports.instance_words import instance_sentence
-from ipu_runtime.reports.quantities import byte_size, microseconds, plural, share
+from ipu_runtime.reports.quantities import byte_size, count, microseconds, plural, share
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.ui.content.pieces import (
     BAD,
@@ -32,34 +33,39 @@ def step_parts(plan: Plan, width: int) -> list[Content]:
     """Return the parts of a step and their sum."""
     if plan.step is None:
         return []
-    rows = time_parts(plan.step, width)
+    rows = [
+        line(
+            ("per batch ", "bold"),
+            f"{microseconds(plan.ipu_us_per_batch)}   ",
+            ("samples/s ", "bold"),
+            count(plan.samples_per_second),
+        ),
+        *time_parts(plan.step, width),
+    ]
     total = microseconds(plan.step.total_us)
     rows.append(line((fit("step", 9), "bold"), f"{total:>{max(0, width - 9)}}"))
-    per_batch = microseconds(plan.ipu_us_per_batch)
-    text = f"{per_batch} per batch of data over {plural(plan.replicas, 'replica')}"
-    rows.append(line((text, MUTED)))
+    rows.append(line((f"in a step {step_words(plan.replicas)}", MUTED)))
     shared_out = wrapped(instance_sentence(plan), width)
     return [*rows, *(line((row, MUTED)) for row in shared_out if row), line("")]
 
 
 def measured_beside_modelled(plan: Plan, monitor: RunMonitor | None) -> list[Content]:
-    """Return the plan's step beside what a run on this machine took."""
-    rows = [line(("plan beside measurement", HEADING))]
-    rows.append(
-        line("modelled for the IPU   ", f"{microseconds(plan.ipu_step_us):>10}")
-    )
+    """Return the plan's time per batch beside what a run on this machine took."""
+    modelled_us = plan.ipu_us_per_batch
+    rows = [line(("plan beside measurement, per batch", HEADING))]
+    rows.append(line("modelled for the IPU   ", f"{microseconds(modelled_us):>10}"))
     last = monitor.newest if monitor is not None else None
     if last is None:
         text = "measured on this machine: no run yet"
         return [*rows, line((text, MUTED)), line("")]
-    measured = last.host_step_ms * 1000
+    measured = last.host_ms_per_batch * 1000
     rows.append(line("measured on this machine", f"{microseconds(measured):>9}"))
-    if plan.ipu_step_us:
-        ratio = measured / plan.ipu_step_us
+    if modelled_us:
+        ratio = measured / modelled_us
         text = f"{ratio:,.{0 if ratio >= 10 else 1}f} times as long as the modelled IPU"
         rows.append(line((text, MUTED)))
-    if abs(last.ipu_step_us - plan.ipu_step_us) > 0.005 * plan.ipu_step_us:
-        modelled = microseconds(last.ipu_step_us)
+    if abs(last.ipu_us_per_batch - modelled_us) > 0.005 * modelled_us:
+        modelled = microseconds(last.ipu_us_per_batch)
         text = f"its fields were others: modelled {modelled}"
         rows.append(line((text, WARN)))
     return [*rows, line("")]
@@ -100,7 +106,7 @@ def memory_table(plan: Plan, width: int) -> list[Content]:
         cells = "".join(f"{byte_size(size):>11}" for size in sizes)
         rows.append(line(f"{fit(category, 14)}{cells}"))
     used = "".join(f"{byte_size(item.used_bytes):>11}" for item in shown)
-    rows.append(line((f"{'used':<14}{used}", "bold")))
+    rows.append(line((f"{'sum over tiles':<14}{used}", "bold")))
     room = "".join(f"{byte_size(item.capacity_bytes):>11}" for item in shown)
     rows.append(line((f"{'capacity':<14}{room}", MUTED)))
     parts: list[Part] = [fit("fullest tile", 14)]

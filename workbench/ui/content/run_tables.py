@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.content import Content
 
-from ipu_runtime.reports.quantities import duration, four_decimals, microseconds
+from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
 from workbench.core.experiment.experiment_spec import Figure
 from workbench.core.experiment.printed_figures import PrintedFigures
 from workbench.core.runs.events import EpochEnded, Evaluated, RunStatus
@@ -29,6 +29,8 @@ from workbench.ui.content.pieces import (
 from workbench.ui.content.run_words import SYMBOLS
 from workbench.ui.content.script_run import script_next
 
+_WITH_RATES = 66
+"""Columns from which an epoch has its throughput too."""
 _NEXT = {
     RunStatus.FINISHED: "next: space marks it for comparison, a runs it again",
     RunStatus.STOPPED: "next: r resumes it",
@@ -98,20 +100,22 @@ def verdict_lines(
 def epoch_table(
     monitor: RunMonitor, printed: PrintedFigures, width: int, most: int
 ) -> Content:
-    """Return one row per epoch, what the document prints for it below each.
+    """Return one row per epoch, the document's row below each; times per batch.
 
     What may not be compared is left out, and the fields that are the reason are named.
     """
+    wide = width >= _WITH_RATES
     heading = f"{'epoch':<8}{'loss':>7}{'accuracy':>9}{'measured':>9}{'modelled':>9}"
-    rows = [line((heading, MUTED))]
+    rates = f"{'samples/s':>12}{'modelled':>9}" if wide else ""
+    rows = [line((heading + rates, MUTED))]
     by_epoch = {item.epoch: item for item in printed.comparable}
     body: list[Content] = []
     for epoch in monitor.epochs:
         body.append(
             line(
                 f"{epoch.epoch:<8}{_reached(epoch)}"
-                f"{microseconds(epoch.host_step_ms * 1000):>9}"
-                f"{microseconds(epoch.ipu_step_us):>9}"
+                f"{_time(epoch.host_ms_per_batch * 1e3)}{_time(epoch.ipu_us_per_batch)}"
+                f"{_rates(epoch) if wide else ''}"
             )
         )
         if epoch.epoch in by_epoch:
@@ -128,13 +132,25 @@ def epoch_table(
     return lines(*rows, *why_not)
 
 
+def _time(us: float) -> str:
+    return f"{microseconds(us) if us else '-':>9}"
+
+
+def _rates(epoch: EpochEnded) -> str:
+    measured, modelled = epoch.host_samples_per_second, epoch.samples_per_second
+    return (
+        f"{count(measured) if measured else '-':>12}"
+        f"{count(modelled) if modelled else '-':>9}"
+    )
+
+
 def _reached(item: EpochEnded | Evaluated | Figure) -> str:
     return f"{four_decimals(item.loss):>7}{four_decimals(item.accuracy):>9}"
 
 
 def _printed(item: Figure) -> Content:
-    step = "" if item.step_us is None else microseconds(item.step_us)
-    return line((f"{'printed':<8}{_reached(item)}{step:>18}", MUTED))
+    printed = "" if item.step_us is None else microseconds(item.step_us)
+    return line((f"{'printed':<8}{_reached(item)}{printed:>18}", MUTED))
 
 
 def log_lines(monitor: RunMonitor, most: int) -> Content:
@@ -150,8 +166,6 @@ def empty_run() -> Content:
     """Return what stands there before the first run."""
     return lines(
         line((" No run yet", HEADING)),
-        line(
-            (" F5 starts the experiment: curves of loss, accuracy and step time", MUTED)
-        ),
+        line((" F5 starts the experiment: curves of loss, accuracy and time", MUTED)),
         line((" grow here, with the epochs beside the document's own figures.", MUTED)),
     )

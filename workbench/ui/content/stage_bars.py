@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import byte_size, share
+from ipu_runtime.reports.quantities import share
 from workbench.ui.content.layer_rows import stage_style
 from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, bar, line
 
@@ -24,8 +24,7 @@ def stage_bars(
         used = memory.get(stage.ipu)
         forward = bar(stage.forward_us / longest if longest else 0.0, space)
         backward = bar(stage.backward_us / longest if longest else 0.0, space)
-        room = "" if used is None else byte_size(used.used_bytes)
-        full = 0.0 if used is None else used.used_bytes / max(1, used.capacity_bytes)
+        full = 0.0 if used is None else used.memory_fraction
         fits = used is None or used.fits
         plain = MUTED if muted else ""
         rows.append(
@@ -41,7 +40,7 @@ def stage_bars(
                 (backward, plain or "$phase-backward"),
                 (f"{stage.backward_us:>7.1f}", plain),
                 (f"  stash {stage.fifo_depth:<2}", MUTED),
-                (f"{room:>9} {share(full):>5}", plain if fits else BAD),
+                (f"  memory {share(full):>5}", plain if fits else BAD),
             )
         )
     return rows

@@ -68,14 +68,14 @@ _PLANNED = (
     Column("samples/s", "samples_per_second", 11, count),
     Column("per batch", "ipu_us_per_batch", 11, microseconds),
     Column("bubble", "bubble_fraction", 8, share),
-    Column("fullest tile", "memory_fraction", 14, _memory),
+    Column("memory", "memory_fraction", 14, _memory),
     Column("IPUs", "ipus", 6, count),
 )
 _TRAINED = (
     Column("loss", "loss_last", 9, four_decimals),
     Column("accuracy", "accuracy_last", 10, four_decimals),
     Column("on test", "test_accuracy", 9, four_decimals),
-    Column("per step", "ipu_step_us", 10, microseconds),
+    Column("samples/s", "samples_per_second", 10, count),
     Column("time", "seconds", 10, duration),
 )
 _HALVED = (*_TRAINED[:-1], Column("epochs", "epochs", 8, count))
@@ -108,7 +108,7 @@ def _width(columns: Sequence[Column]) -> int:
 def _narrow(column: Column) -> Column:
     """Return a column for a small window; the bar of the memory goes first."""
     if column.key == "memory_fraction":
-        return replace(column, title="tile", width=6, show=share)
+        return replace(column, width=8, show=share)
     return replace(column, width=10) if column is _PLANNED[0] else column
 
 

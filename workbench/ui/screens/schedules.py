@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import byte_size, change, microseconds, share
+from ipu_runtime.reports.quantities import change, microseconds, share
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.ui.actions import Scope, bindings_for
@@ -97,7 +97,7 @@ class SchedulesScreen(SteadySize, ModalScreen[str | None]):
 def _heading() -> Content:
     text = (
         f"  {'schedule':<18}{'per batch':>10}{'':>7}{'bubble':>7}{'stash':>6}"
-        f"{'fullest IPU':>12}  on the IPU"
+        f"{'memory':>12}  on the IPU"
     )
     return line((text, MUTED))
 
@@ -107,7 +107,7 @@ def _line(row: ScheduleRow, now: str, base: float) -> Content:
     if row.timeline is None:
         return line("  ", name, (fit(f"  {row.reason}", 54), WARN))
     difference = change(row.us_per_batch, base) if row.kind.value != now else ""
-    memory = byte_size(row.memory_bytes) if row.memory_bytes is not None else "-"
+    memory = share(row.memory_fraction) if row.memory_fraction is not None else "-"
     bubble = share(row.timeline.schedule.bubble_fraction)
     return line(
         "  ",
