@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_runtime.engine.replicas.instance_exchange import mean_over_instances
-from ipu_runtime.frameworks.tensorflow_collectives import eagerly
+from ipu_runtime.frameworks.tensorflow_graphs import eagerly
 from ipu_runtime.system.instances import Instance
 
 

@@ -67,6 +67,12 @@ def outside_of_graphs() -> AbstractContextManager[Any]:
     return nullcontext() if tf.executing_eagerly() else context.eager_mode()
 
 
+def eagerly() -> AbstractContextManager[None]:
+    """Let code run at once, also in scripts of TensorFlow 1 and inside of graphs."""
+    manager: AbstractContextManager[None] = context.eager_mode()
+    return manager
+
+
 def share_functions(source: Any, target: Any) -> None:
     """Let a graph call the functions that another one calls."""
     for function in source._functions.values():

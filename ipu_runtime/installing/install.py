@@ -15,7 +15,6 @@ from typing import Any
 from ipu_runtime.installing.public_modules import ABSENT, target_of
 from ipu_runtime.installing.public_names import IPU, is_real
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
-from ipu_runtime.system.cluster import join, joins_at_start
 from ipu_runtime.system.garbage import kept_for_good
 
 _OWN = (f"{IPU}.", "keras.ipu.", "ipu_tensorflow_addons.", "popdist.")
@@ -174,8 +173,6 @@ def _complete_tensorflow(module: ModuleType) -> None:
         enter_ipus_with(_ipu_scope)
         # As all of TensorFlow: converting the emulator takes longer than tracing it.
         keep_as_written("ipu_runtime")
-        if joins_at_start():
-            join()
 
 
 def _ipu_scope(device: str) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import queue
+import secrets
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from ipu_runtime.popdist.poprun_options import PoprunOptions
+from ipu_runtime.system.ring_sockets import (
+    NETWORK_ALLOWED,
+    SECRET,
+    UNIX,
+    refuse_public,
+)
 
 _TIMED_OUT = 124
 _GRACE_S = 5.0
@@ -34,7 +42,7 @@ def run_job(options: PoprunOptions) -> int:
     with signals_told(ended), guarded() as guard, ExitStack() as outputs:
         instances: list[subprocess.Popen[str]] = []
         try:
-            for environment in _environments(options):
+            for environment in _environments(options, guard):
                 instances.append(_start(options, environment, guard))
             for index, instance in enumerate(instances):
                 shown = options.shown_instance in (None, index)
@@ -69,32 +77,56 @@ def wait_for(
     return 0
 
 
-def _environments(options: PoprunOptions) -> Iterator[dict[str, str]]:
-    count = options.instances
-    addresses = free_addresses(count)
+def _environments(options: PoprunOptions, guard: IO[str]) -> Iterator[dict[str, str]]:
+    own = cluster_environments(local_addresses(options.instances, guard))
     python_path = [str(_HERE / "startup"), os.environ.get("PYTHONPATH", "")]
-    for index in range(count):
+    for index in range(options.instances):
         common = {**os.environ, **options.environment(index)}
         common["PYTHONPATH"] = os.pathsep.join(filter(None, python_path))
         common["PYTHONUNBUFFERED"] = "1"
         common.pop("TF_CONFIG", None)
-        yield common | cluster_environment(addresses, index)
+        yield common | own[index]
 
 
-def cluster_environment(addresses: Sequence[str], index: int) -> dict[str, str]:
-    """Return what tells TensorFlow where the instances are; one alone needs nothing."""
-    task = {"type": "worker", "index": index}
-    cluster = {"cluster": {"worker": list(addresses)}, "task": task}
-    return {"TF_CONFIG": json.dumps(cluster)} if len(addresses) > 1 else {}
+def cluster_environments(
+    addresses: Sequence[str], network_allowed: bool = False
+) -> list[dict[str, str]]:
+    """Return what tells each instance where all are; one alone needs nothing.
+
+    Args:
+        addresses: Where each listens until all are connected.
+        network_allowed: Whether that may be an address of the internet; otherwise
+            this raises `PublicAddressError`.
+    """
+    if len(addresses) == 1:
+        return [{}]
+    refuse_public(addresses, network_allowed)
+    common = {SECRET: secrets.token_hex(32)}
+    if network_allowed:
+        common[NETWORK_ALLOWED] = "1"
+    cluster = {"worker": list(addresses)}
+    tasks = ({"type": "worker", "index": index} for index in range(len(addresses)))
+    return [
+        {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task}), **common}
+        for task in tasks
+    ]
 
 
-def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
-    """Return addresses of a host that nobody listens at now."""
-    with ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for item in sockets:
-            item.bind((host, 0))
-        return [f"{host}:{item.getsockname()[1]}" for item in sockets]
+def local_addresses(count: int, guard: IO[str]) -> list[str]:
+    """Return addresses that no other user can reach, for as long as the guard lives."""
+    # Nobody but the user may look into it.
+    directory = tempfile.mkdtemp(prefix="poprun-")
+    print(directory, file=guard, flush=True)
+    return [f"{UNIX}:{directory}/{index}" for index in range(count)]
+
+
+def free_address(host: str) -> str:
+    """Return an address of a host that nobody listens at now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as free:
+        free.bind((host, 0))
+        port = free.getsockname()[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _start(
@@ -176,7 +208,10 @@ def signals_told(ended: queue.SimpleQueue[Ended]) -> Iterator[None]:
 
 @contextmanager
 def guarded() -> Iterator[IO[str]]:
-    """Have a process that ends the instances should this one be killed."""
+    """Have a process that ends the instances should this one be killed.
+
+    It is told their process groups, and directories that it removes in any case.
+    """
     guard = subprocess.Popen(
         (sys.executable, "-I", "-S", str(_HERE / "job_guard.py")),
         stdin=subprocess.PIPE,

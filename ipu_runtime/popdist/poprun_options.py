@@ -52,6 +52,8 @@ class PoprunOptions:
     command: tuple[str, ...]
     hosts: tuple[str, ...] = ()
     """Machines that share the instances out; none if this one has all."""
+    network_allowed: bool = False
+    """Whether hosts may have addresses of the internet."""
 
     def environment(self, index: int) -> dict[str, str]:
         """Return what `popdist` reads in an instance."""
@@ -106,6 +108,7 @@ def parse_options(arguments: Sequence[str]) -> PoprunOptions:
         given.verbose,
         _script(given.program, parser) if hosts else _command(given.program, parser),
         hosts,
+        given.allow_network,
     )
 
 
@@ -128,6 +131,7 @@ def _parser() -> _Parser:
     add("--ipus-per-replica", type=_count, default=1, metavar="N", help="default 1")
     add("--instances-per-host", type=_count, metavar="N", help="the same for all")
     add("-H", "--host", type=_hosts, metavar="A,B", help="machines of a Ray cluster")
+    add("--allow-network", action="store_true", help="also public addresses of hosts")
     add("--only-output-from-instance", type=_index, metavar="I", help="drop the others")
     add("--timeout", type=_seconds, metavar="S", help="end all after so many seconds")
     add(

@@ -1,1 +1,2 @@
-"""The emulated machine: its devices, and what the environment says about them."""
+"""The emulated machine: its devices, what the environment says about them, and what
+connects several."""

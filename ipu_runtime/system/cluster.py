@@ -7,50 +7,54 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from ipu_runtime.system.cluster_config import cluster_config
-from ipu_runtime.system.held_up import end_when_held_up, ended_by_signals
+from ipu_runtime.system.held_up import end_when_held_up
 from ipu_runtime.system.instances import Instance, current_instance
+from ipu_runtime.system.ring import Ring
+from ipu_runtime.system.ring_sockets import (
+    NETWORK_ALLOWED,
+    SECRET,
+    neighbours,
+    refuse_public,
+)
 
 _OWNER = "IPU_RUNTIME_CLUSTER_OWNER"
 """Process that has joined: others that it starts inherit its environment."""
 
+_SHORTEST_SECRET = 16
+
 _PATIENCE_S = 15.0
 """How long instances may take to start before a word is said about it."""
 
-_joined: Any = None
-
-
-def joins_at_start() -> bool:
-    """Tell whether this process is one of several that have not joined yet."""
-    return _joined is None and _OWNER not in os.environ and current_instance().count > 1
+_ring: Ring | None = None
 
 
 def join() -> Instance:
     """Connect this process to the others of its job, and return its place there.
 
-    TensorFlow connects processes before it does anything else, so that the emulator
-    joins when it is imported.
+    Whoever exchanges something calls it, and `popdist.init` for all who want to wait
+    for the others earlier.
     """
-    global _joined
+    global _ring
     instance = current_instance()
-    if instance.count == 1 or _joined is not None:
-        return instance
-    _check_cluster(instance)
-    # TensorFlow is loaded by those who train, not by those who ask for counts.
-    from ipu_runtime.frameworks import tensorflow_collectives
-
-    if tensorflow_collectives.context_is_open():
-        raise RuntimeError(
-            "TensorFlow has been used before the instances were connected: call "
-            "popdist.init() before any operation of TensorFlow."
-        )
-    os.environ[_OWNER] = str(os.getpid())
-    with _waiting_told(instance), ended_by_signals():
-        _joined = tensorflow_collectives.open_cluster()
-    end_when_held_up()
+    if instance.count > 1 and _ring is None:
+        addresses = cluster_config(os.environ).addresses
+        _check_cluster(instance)
+        refuse_public(addresses, bool(os.environ.get(NETWORK_ALLOWED)))
+        secret = _secret()
+        os.environ[_OWNER] = str(os.getpid())
+        with _waiting_told(instance):
+            connections = neighbours(instance.index, addresses, secret)
+        _ring = Ring(instance.index, instance.count, *connections)
+        end_when_held_up()
     return instance
+
+
+def ring() -> Ring:
+    """Return what carries arrays between the processes of the job, once joined."""
+    assert _ring is not None
+    return _ring
 
 
 @contextmanager
@@ -93,3 +97,15 @@ def _check_cluster(instance: Instance) -> None:
             f"but task {named[1]} of {named[0]} as TF_CONFIG says: start the script "
             "with poprun, which sets both, or set TF_CONFIG alone."
         )
+
+
+def _secret() -> bytes:
+    secret = os.environ.get(SECRET, "")
+    if len(secret) < _SHORTEST_SECRET:
+        raise RuntimeError(
+            f"{SECRET} must have at least {_SHORTEST_SECRET} characters, not "
+            f"{len(secret)}: instances know each other by it, so that nobody else can "
+            "join them. poprun makes one up; with TF_CONFIG alone, give all instances "
+            "the same random text."
+        )
+    return secret.encode()

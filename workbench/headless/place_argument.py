@@ -1,14 +1,15 @@
-"""`--on`: where a command's work is done."""
+"""`--on` and `--allow-network`: where a command's work is done."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from workbench.core.cluster.place import FORMS, Place, parse_place
 
 
 def add_place_argument(parser: argparse.ArgumentParser, default: str = "local") -> None:
-    """Add `--on`."""
+    """Add `--on`, and what belongs to it."""
     parser.add_argument(
         "--on",
         metavar="PLACE",
@@ -17,6 +18,17 @@ def add_place_argument(parser: argparse.ArgumentParser, default: str = "local") 
         help=f"where: {FORMS}; ray starts Ray on this machine, auto is the cluster "
         f"that this machine is part of; default: {default}",
     )
+    parser.add_argument(
+        "--allow-network",
+        action="store_true",
+        help="allow machines with public addresses: nothing is encrypted",
+    )
+
+
+def chosen_place(args: argparse.Namespace) -> Place:
+    """Return the place that a command line names."""
+    place: Place = args.on
+    return replace(place, network_allowed=args.allow_network)
 
 
 def _place(text: str) -> Place:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from ipu_runtime.engine.replicas.instance_exchange import take_all_from
 from ipu_runtime.engine.replicas.random_seeds import DRAWN_SEED
 from ipu_runtime.engine.replicas.replica_variables import is_random_state
-from ipu_runtime.frameworks.tensorflow_collectives import eagerly
+from ipu_runtime.frameworks.tensorflow_graphs import eagerly
 from ipu_runtime.system.instances import Instance
 
 

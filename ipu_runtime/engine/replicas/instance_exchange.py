@@ -3,47 +3,28 @@
 from __future__ import annotations
 
 import collections
-import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
-from ipu_runtime.engine.programs.tracing import traced
-from ipu_runtime.frameworks.tensorflow_collectives import (
-    called_by_session,
-    eagerly,
-    sum_of_processes,
-    values_of_processes,
-)
-from ipu_runtime.system.cluster import join
+from ipu_runtime.frameworks.tensorflow_graphs import eagerly
+from ipu_runtime.system.cluster import join, ring
 from ipu_runtime.system.instances import Instance
+from ipu_runtime.system.ring import Array, LostInstanceError
 
 _used: collections.Counter[str] = collections.Counter()
 """How many exchanges of a kind there are in graphs."""
-
-_LOST = ("Collective ops is aborted", "LostInstanceError")
-"""In errors of exchanges: TensorFlow's own, and what sessions make of ours."""
-
-_WORD = 8
-
-Array = npt.NDArray[Any]
-Exchange = Callable[[Any, int, int], Any]
-
-
-class LostInstanceError(RuntimeError):
-    """Another process of the job has ended, or cannot be reached."""
 
 
 def sum_over_instances(tensors: Sequence[Any], instance: Instance) -> list[Any]:
     """Return the sums over all processes; None stays None."""
     return _in_buffers(
         tensors,
-        lambda buffer: _exchanged("sum", buffer, instance, sum_of_processes),
+        lambda buffer: _exchanged("sum", buffer, instance),
         instance,
     )
 
@@ -84,18 +65,17 @@ def gather_instances(tensor: Any, instance: Instance) -> Any:
     stack = tf.convert_to_tensor(tensor)[tf.newaxis]
     if instance.count == 1:
         return stack
-    return _exchanged("gather", stack, instance, values_of_processes)
+    return _exchanged("gather", stack, instance)
 
 
 def gather_values(arrays: Sequence[Array], instance: Instance) -> list[Array]:
     """Return the values of all processes, each array stacked; every bit is kept."""
+    # All in one exchange: each takes milliseconds.
     content = b"".join(array.tobytes() for array in arrays)
-    # All in one exchange, which has no small types; the rest of a word is nothing.
-    padded = content.ljust(math.ceil(len(content) / _WORD) * _WORD, b"\0")
-    words = gather_instances(np.frombuffer(padded, np.int64), instance).numpy()
+    every = gather_instances(np.frombuffer(content, np.uint8), instance).numpy()
     stacked, begin = [], 0
     for array in arrays:
-        part = words.view(np.uint8)[:, begin : begin + array.nbytes]
+        part = every[:, begin : begin + array.nbytes]
         shape = (instance.count, *array.shape)
         stacked.append(part.copy().view(array.dtype).reshape(shape))
         begin += array.nbytes
@@ -107,10 +87,6 @@ def take_from(root: int, tensor: Any, instance: Instance) -> Any:
     tensor = tf.convert_to_tensor(tensor)
     if instance.count == 1:
         return tensor
-    if tensor.dtype in (tf.bool, tf.int8, tf.uint8, tf.int16, tf.uint16, tf.uint32):
-        # The exchange has wide types only.
-        wide = take_from(root, tf.cast(tensor, tf.int64), instance)
-        return tf.cast(wide, tensor.dtype)
     return gather_instances(tensor, instance)[root]
 
 
@@ -133,38 +109,28 @@ def lost_instances_named(instance: Instance) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if instance.count == 1 or not any(sign in str(error) for sign in _LOST):
+        # TensorFlow has made an error of its own of what was raised inside of a graph.
+        if instance.count == 1 or LostInstanceError.__name__ not in str(error):
             raise
-        raise LostInstanceError(
-            f"Instance {instance.index} of {instance.count} has lost the connection to "
-            "another one, which has ended or cannot be reached; see what that one "
-            "wrote last."
-        ) from error
+        raise ring().loss() from error
 
 
-def _exchanged(kind: str, tensor: Any, instance: Instance, exchange: Exchange) -> Any:
+def _exchanged(kind: str, tensor: Any, instance: Instance) -> Any:
     join()
+    exchange = ring().sum if kind == "sum" else ring().gather
     signature = f"{kind} {tensor.dtype.name} {tuple(tensor.shape)}"
     if tf.executing_eagerly():
-        with lost_instances_named(instance):
-            return exchange(tensor, instance.count, _key(f"eager {signature}"))
+        return tf.constant(exchange(_key(f"eager {signature}"), tensor.numpy()))
     _used[signature] += 1
     key = _key(f"{signature} {_used[signature]}")
 
-    def exchanged(value: Any) -> Any:
-        return exchange(value, instance.count, key)
+    def exchanged(values: Array) -> Array:
+        return exchange(key, values)
 
-    if in_session():
-
-        def named(value: Any) -> Any:
-            with lost_instances_named(instance):
-                return exchanged(value)
-
-        shape = tensor.shape if kind == "sum" else [instance.count, *tensor.shape[1:]]
-        return called_by_session(named, tensor, shape)
-    # Not inlined: TensorFlow tells exchanges apart by the iterations of the loop around
-    # them, and processes may cut a loop in different places.
-    return traced(exchanged, experimental_attributes={"_noinline": True})(tensor)
+    result = tf.numpy_function(exchanged, [tensor], tensor.dtype)
+    first = [] if kind == "sum" else [instance.count]
+    result.set_shape([*first, *tensor.shape[len(first) :]])
+    return result
 
 
 def in_session() -> bool:

@@ -9,13 +9,10 @@ from typing import Protocol
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.instance_exchange import (
-    Array,
-    gather_values,
-    take_from,
-)
+from ipu_runtime.engine.replicas.instance_exchange import gather_values, take_from
 from ipu_runtime.engine.session.keeping import Keeper, PartOfEpoch, current_keeper
 from ipu_runtime.engine.session.work import Work
+from ipu_runtime.system.ring import Array
 
 _UNLIMITED = sys.maxsize
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ipu_runtime.popdist.launched_job import cluster_environment
+from ipu_runtime.popdist.launched_job import cluster_environments
 from tests.runtime.popdist import training_cases
 from tests.runtime.popdist.two_hosts import ADDRESSES, two_hosts
 
@@ -44,7 +44,7 @@ def trained(few: bool, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _train_on_hosts(hosts: list[str], *arguments: str) -> None:
-    addresses = [f"{address}:4000" for address in ADDRESSES]
+    cluster = cluster_environments([f"{address}:4000" for address in ADDRESSES])
     instances = [
         subprocess.Popen(
             (
@@ -53,7 +53,7 @@ def _train_on_hosts(hosts: list[str], *arguments: str) -> None:
             ),
             env={
                 **os.environ,
-                **cluster_environment(addresses, index),
+                **cluster[index],
                 "PYTHONPATH": str(ROOT),
             },
             stdout=subprocess.DEVNULL,

@@ -10,15 +10,14 @@ import threading
 
 import pytest
 
-from ipu_runtime.popdist.launched_job import cluster_environment, free_addresses
+from ipu_runtime.popdist.launched_job import cluster_environments, free_address
 
 ALONE = """
-from ipu_runtime import install
+from ipu_runtime import popdist
 from ipu_runtime.system import cluster
 
 cluster._PATIENCE_S = 0.5
-install()
-import tensorflow
+popdist.init()
 """
 IN_C = """
 import ctypes, threading
@@ -68,12 +67,12 @@ def _ended(
         return code
 
 
-@pytest.mark.slow
-def test_one_that_waits_for_the_start_of_others() -> None:
-    addresses = free_addresses(2)
-    environment = cluster_environment(addresses, 0)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_one_that_waits_for_the_start_of_others(number: signal.Signals) -> None:
+    addresses = [free_address("127.0.0.1") for _ in range(2)]
+    environment = cluster_environments(addresses)[0]
     says = f"Instance 0 of 2 waits for the others at {addresses[1]}"
-    assert _ended(ALONE, signal.SIGTERM, says, environment) == -signal.SIGTERM
+    assert _ended(ALONE, number, says, environment) == -number
 
 
 @pytest.mark.parametrize(

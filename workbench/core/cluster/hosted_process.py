@@ -17,7 +17,7 @@ from types import MappingProxyType
 
 from ipu_runtime.popdist.launched_job import (
     end_all,
-    free_addresses,
+    free_address,
     guarded,
     tell_when_ended,
 )
@@ -54,11 +54,11 @@ class HostedProcess:
         self._process: subprocess.Popen[str] | None = None
 
     def place(self) -> tuple[str, str]:
-        """Return an address where TensorFlow may listen, and the record's directory."""
+        """Return where an instance may listen, and the directory of the record."""
         # Whoever asks is Ray, so it is there.
         from ray.util import get_node_ip_address
 
-        return free_addresses(1, get_node_ip_address())[0], str(self._record)
+        return free_address(get_node_ip_address()), str(self._record)
 
     def start(
         self,

@@ -19,6 +19,8 @@ class Place:
     """What `--on` says."""
 
     text: str
+    network_allowed: bool = False
+    """Whether machines may have addresses of the internet."""
 
     @property
     def is_here(self) -> bool:

@@ -6,17 +6,17 @@ import os
 import queue
 import signal
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.popdist.launched_job import (
     Ended,
-    cluster_environment,
+    cluster_environments,
     say,
     signals_told,
     wait_for,
 )
 from ipu_runtime.popdist.poprun_options import PoprunOptions
+from ipu_runtime.system.ring_sockets import PublicAddressError
 from workbench.core.cluster.hosted_process import News
 from workbench.core.cluster.place import ClusterError, Place
 from workbench.core.cluster.ray_cluster import (
@@ -39,9 +39,9 @@ def run_on_hosts(options: PoprunOptions) -> int:
     The hosts have this package, and the script under the name that it has here.
     """
     try:
-        with connected(Place("auto")):
+        with connected(Place("auto", options.network_allowed)):
             return _run(options, _nodes(options.hosts))
-    except ClusterError as error:
+    except (ClusterError, PublicAddressError) as error:
         say(str(error))
         return 2
 
@@ -93,11 +93,12 @@ def _start(
         if not ended.empty():
             return False
     addresses = [address for address, _ in ray.get(asked)]
+    cluster = cluster_environments(addresses, options.network_allowed)
     ray.get(
         [
             process.start.remote(
                 ("-m", "ipu_runtime", *options.command[1:]),
-                _environment(options, index, addresses),
+                _environment(options, index) | cluster[index],
                 folder=os.getcwd(),
             )
             for index, process in enumerate(processes)
@@ -106,11 +107,8 @@ def _start(
     return True
 
 
-def _environment(
-    options: PoprunOptions, index: int, addresses: list[str]
-) -> Mapping[str, str]:
-    own = {"PYTHONUNBUFFERED": "1", **options.environment(index)}
-    return own | cluster_environment(addresses, index)
+def _environment(options: PoprunOptions, index: int) -> dict[str, str]:
+    return {"PYTHONUNBUFFERED": "1", **options.environment(index)}
 
 
 def _show(

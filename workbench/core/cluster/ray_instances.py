@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
+from ipu_runtime.popdist.launched_job import cluster_environments
+from ipu_runtime.system.ring_sockets import PublicAddressError
 from workbench.core.cluster.hosted_process import News
 from workbench.core.cluster.memory_need import CPUS, memory_need
 from workbench.core.cluster.ray_cluster import cluster_facts, require_ray
@@ -52,12 +54,18 @@ class RayStarter:
         files: What workers were given, None if they see the files of this machine.
         until: Epoch after which they end, 0 for the last. They would be well into the
             next one before they could be told to stop.
+        network_allowed: Whether they may tell each other something over the internet.
     """
 
     def __init__(
-        self, control: RunControl, files: ShippedFiles | None = None, until: int = 0
+        self,
+        control: RunControl,
+        files: ShippedFiles | None = None,
+        until: int = 0,
+        network_allowed: bool = False,
     ) -> None:
         self._control, self._files, self._until = control, files, until
+        self._network_allowed = network_allowed
         self.lost = False
         """Whether a process or its machine went away, so that another try may help."""
 
@@ -79,6 +87,10 @@ class RayStarter:
     def _start(self, job: InstanceJob, processes: list[Any]) -> None:
         places = self._wait_for([process.place.remote() for process in processes])
         addresses = [address for address, _ in places]
+        try:
+            cluster = cluster_environments(addresses, self._network_allowed)
+        except PublicAddressError as error:
+            raise InstanceFailure(str(error)) from error
         kept = require_ray().put(_files_below(job.directory, "checkpoints"))
         shipped = dict(self._files.environment) if self._files is not None else {}
         moved = replace(job, tables=self._tables(job))
@@ -86,7 +98,7 @@ class RayStarter:
             [
                 process.start.remote(
                     COMMAND[1:],
-                    job.environment(index, addresses) | shipped,
+                    job.environment(index) | cluster[index] | shipped,
                     kept,
                     moved.order(Path(directory)),
                 )

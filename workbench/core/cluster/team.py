@@ -21,10 +21,12 @@ class Team:
 
     files: ShippedFiles | None
     """What its machines were given; None if they see the files of this one."""
+    network_allowed: bool = False
+    """Whether instances may tell each other something over the internet."""
 
     def starter(self, control: RunControl, until: int = 0) -> RayStarter:
         """Return who starts the processes of one run, of all epochs or fewer."""
-        return RayStarter(control, self.files, until)
+        return RayStarter(control, self.files, until, self.network_allowed)
 
     def places(self, tables: Mapping[str, Any]) -> int:
         """Return how many runs of an experiment find room at once, at least one."""
@@ -41,7 +43,7 @@ def team_on(
         yield None
     elif place.shares_files:
         with connected(place):
-            yield Team(None)
+            yield Team(None, place.network_allowed)
     else:
         with shipped_files(experiments) as files, connected(place, files.directory):
-            yield Team(files)
+            yield Team(files, place.network_allowed)

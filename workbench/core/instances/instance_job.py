@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.popdist.launched_job import cluster_environment
 from ipu_runtime.system.instances import instance_of
 from workbench.core.runs.event_json import to_line
 
@@ -34,21 +33,15 @@ class InstanceJob:
     checkpoint: str = ""
     """File in the record's `checkpoints` that all instances go on from."""
 
-    def environment(self, index: int, addresses: Sequence[str]) -> dict[str, str]:
-        """Return what an instance needs besides the usual variables.
-
-        Args:
-            index: Which instance.
-            addresses: `host:port` of every instance, where TensorFlow is to listen.
-        """
-        place = instance_of(
+    def environment(self, index: int) -> dict[str, str]:
+        """Return what tells an instance which one it is."""
+        return instance_of(
             index,
             self.instances,
             self.replicas,
             self.ipus_per_replica,
             self.instances // self.hosts,
-        )
-        return place.environment | cluster_environment(addresses, index)
+        ).environment
 
     def order(self, directory: Path | None = None) -> str:
         """Return the first line for an instance.

@@ -137,8 +137,8 @@ def _show_life(channel: _Channel) -> None:
 
 
 def _failure(error: Exception) -> Failed:
-    # Late, because it loads TensorFlow, as the training has by now.
-    from ipu_runtime.engine.replicas.instance_exchange import LostInstanceError
+    # Late, because it loads NumPy and TensorFlow, as the training has by now.
+    from ipu_runtime.system.ring import LostInstanceError
     from workbench.core.runs.runner import describe_error
 
     return Failed(describe_error(error), isinstance(error, LostInstanceError))

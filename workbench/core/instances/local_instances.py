@@ -6,13 +6,14 @@ import os
 import queue
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from ipu_runtime.popdist.launched_job import (
+    cluster_environments,
     end_all,
-    free_addresses,
     guarded,
+    local_addresses,
     tell_when_ended,
 )
 from workbench.core.instances.instance_job import COMMAND, InstanceJob
@@ -26,12 +27,12 @@ Process = subprocess.Popen[str]
 @contextmanager
 def start_here(job: InstanceJob) -> Iterator[LocalInstances]:
     """Start the instances on this machine; an `InstanceStarter`."""
-    addresses = free_addresses(job.instances)
     with guarded() as guard:
         processes: list[Process] = []
+        cluster = cluster_environments(local_addresses(job.instances, guard))
         try:
             for index in range(job.instances):
-                process = _start(job, index, addresses)
+                process = _start(job, index, cluster[index])
                 print(process.pid, file=guard, flush=True)
                 processes.append(process)
             running = LocalInstances(processes)
@@ -44,7 +45,7 @@ def start_here(job: InstanceJob) -> Iterator[LocalInstances]:
             end_all(processes)
 
 
-def _start(job: InstanceJob, index: int, addresses: list[str]) -> Process:
+def _start(job: InstanceJob, index: int, cluster: Mapping[str, str]) -> Process:
     path = job.log(index)
     with explained(path):
         make_directory(path.parent, exist_ok=True)
@@ -52,7 +53,7 @@ def _start(job: InstanceJob, index: int, addresses: list[str]) -> Process:
     with log:
         return subprocess.Popen(
             COMMAND,
-            env={**os.environ, **job.environment(index, addresses)},
+            env={**os.environ, **job.environment(index), **cluster},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

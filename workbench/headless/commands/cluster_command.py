@@ -13,7 +13,7 @@ from workbench.headless.diagnostics import UsageError
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.native_output import NativeLog
 from workbench.headless.output import print_json, print_line, print_table
-from workbench.headless.place_argument import add_place_argument
+from workbench.headless.place_argument import add_place_argument, chosen_place
 
 
 def add_parser(subparsers: Any) -> None:
@@ -40,7 +40,7 @@ def _status(args: argparse.Namespace) -> int:
     with NativeLog() as native_log:
         # Ray tells of every failed attempt to reach it.
         native_log.drop()
-        with connected(args.on):
+        with connected(chosen_place(args)):
             facts = cluster_facts()
     if args.json:
         print_json({"event": "cluster", **asdict(facts)})

@@ -29,7 +29,7 @@ from workbench.headless.experiment_argument import (
 )
 from workbench.headless.interruption import stop_on_interrupt
 from workbench.headless.native_output import NativeLog
-from workbench.headless.place_argument import add_place_argument
+from workbench.headless.place_argument import add_place_argument, chosen_place
 from workbench.headless.run_argument import RUN_HELP, find_run
 from workbench.headless.run_display import JsonDisplay, TextDisplay
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     with (
         NativeLog() as native_log,
         stop_on_interrupt(control),
-        team_on(args.on, [spec_to_tables(spec)]) as team,
+        team_on(chosen_place(args), [spec_to_tables(spec)]) as team,
     ):
         display = JsonDisplay() if args.json else TextDisplay(spec, quiet=args.quiet)
         sinks: list[Callable[[Event], None]] = [display.show]

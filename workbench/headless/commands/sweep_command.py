@@ -29,7 +29,7 @@ from workbench.headless.experiment_argument import (
 from workbench.headless.interruption import stop_on_interrupt
 from workbench.headless.native_output import NativeLog
 from workbench.headless.output import print_json, print_line, print_table
-from workbench.headless.place_argument import add_place_argument
+from workbench.headless.place_argument import add_place_argument, chosen_place
 from workbench.headless.progress_bar import ProgressBar
 
 _REASONS_SHOWN = 10
@@ -223,7 +223,7 @@ def _new_results(
     with NativeLog() as native_log, stop_on_interrupt(control):
         if record.definition.trained:
             native_log.lead_to(record.directory / "sweep.log")
-        with team_on(args.on, record.definition.named_values()) as team:
+        with team_on(chosen_place(args), record.definition.named_values()) as team:
             bar = ProgressBar(total, done)
             for result in run_sweep(record, control, args.jobs, team):
                 bar.advance()
