@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import stat
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from workbench.core.cluster import ray_cluster
 from workbench.core.cluster.memory_need import memory_need
-from workbench.core.cluster.place import parse_place
+from workbench.core.cluster.place import ClusterError, Place, parse_place
 from workbench.core.cluster.ray_cluster import Node
 from workbench.core.experiment.preset_store import load_preset
 from workbench.core.sweeps.sweep_record import list_sweeps
+from workbench.headless.exit_codes import ExitCode
 from workbench.headless.main import main
 
 _SWEEP = ("sweep", "mnist-dense", "--grid")
@@ -30,6 +34,46 @@ def test_places(text: str) -> None:
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no place; valid: local, ray, auto or ray"):
         parse_place(text)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cluster", "status", "--on", "ray://8.8.8.8:10001"),
+        ("cluster", "status", "--on", "auto"),
+        (*_SWEEP, "train.learning_rate=0.1", "--on", "ray://8.8.8.8:10001"),
+    ],
+)
+def test_a_cluster_on_the_internet_is_refused(
+    arguments: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "8.8.8.8:6379")
+    assert _run(*arguments) == ExitCode.USAGE
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "is a public address, and Ray encrypts nothing" in said
+    assert "--allow-network" in said
+
+
+def test_only_the_user_may_read_the_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = tmp_path / "auth_token"
+    token.write_text("0" * 64)
+    token.chmod(0o644)
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))
+    monkeypatch.setattr(ray_cluster, "require_ray", _NoRay)
+    with pytest.raises(ClusterError), ray_cluster.connected(Place("auto")):
+        pass
+    assert stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+class _NoRay:
+    """Stands for Ray without a cluster: the real one looks for half a minute."""
+
+    def init(self, **options: Any) -> None:
+        raise ConnectionError("no cluster")
 
 
 @pytest.mark.parametrize(

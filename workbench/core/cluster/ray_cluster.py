@@ -5,16 +5,18 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from ipu_runtime.system.ring_sockets import PublicAddressError, refuse_public
 from workbench.core.cluster.local_ray import ray_here
 from workbench.core.cluster.place import NEEDS_EXTRA, ClusterError, Place
 
@@ -72,8 +74,14 @@ def connected(place: Place, files: Path | None = None) -> Iterator[None]:
         files: Directory that workers get a copy of, and work in. Workers that see
             the files of this machine get none, and no code either.
     """
+    _refuse_public(place)
     # Who joins is asked for the token only if Ray is told so before it is loaded.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if place.text == "ray":
+        # Nobody else is to join, so no file needs to hold it.
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    else:
+        _keep_token_private()
     ray = require_ray()
     options: dict[str, Any] = {}
     if files is not None:
@@ -153,6 +161,28 @@ def _folder(package: str) -> str:
     found = importlib.util.find_spec(package)
     places: Sequence[str] = (found and found.submodule_search_locations) or ()
     return os.path.realpath(places[0])
+
+
+def _refuse_public(place: Place) -> None:
+    """Raise if a cluster is on the internet, unless that is allowed."""
+    given = os.environ.get("RAY_ADDRESS", "") if place.text == "auto" else place.text
+    address = given.removeprefix("ray://")
+    try:
+        refuse_public([address] if ":" in address else [], place.network_allowed)
+    except PublicAddressError as error:
+        raise ClusterError(
+            f"{address} is a public address, and Ray encrypts nothing: reach the "
+            "cluster through a private network, or allow it with --allow-network"
+        ) from error
+
+
+def _keep_token_private() -> None:
+    """Let nobody else read the token of clusters, as `ray get-auth-token` would."""
+    default = "~/.ray/auth_token"
+    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or default).expanduser()
+    # Ray says what is wrong with one that is missing or not ours.
+    with suppress(OSError):
+        file.chmod(0o600)
 
 
 def _why_not(place: Place, error: Exception) -> str:
