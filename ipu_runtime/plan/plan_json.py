@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 
@@ -43,6 +45,29 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             "program_steps": len(schedule.program_steps),
         }
     return content
+
+
+def walks_to_json(walks: Sequence[MemoryWalk]) -> list[dict[str, Any]]:
+    """Return the memory of every IPU over the steps of its program, in bytes.
+
+    All sums are over tiles. `always_live_bytes` and the `tensor_bytes` and
+    `temporary_bytes` of the step `peak_step` add up to `peak_bytes`, the `used_bytes`
+    of the plan's memory; `alive_at_peak` names what the latter two are.
+    """
+    return [
+        {
+            "ipu": walk.memory.ipu,
+            "always_live_bytes": walk.memory.always_live_bytes,
+            "peak_bytes": walk.totals[walk.peak],
+            "peak_step": walk.peak,
+            "steps": [plain(step) for step in walk.steps],
+            "alive_at_peak": [
+                {"name": item.name, "kind": item.kind, "bytes": int(item.size)}
+                for item in walk.alive
+            ],
+        }
+        for walk in walks
+    ]
 
 
 def _all_but(value: Any, left_out: tuple[str, ...]) -> dict[str, Any]:

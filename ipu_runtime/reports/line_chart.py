@@ -24,6 +24,10 @@ class PlottedLine:
     """Whether to mark the points, each with its values as a tooltip."""
     joined: bool = True
     """Whether to connect the points."""
+    filled: bool = False
+    """Whether to colour what is below."""
+    hints: tuple[str, ...] = ()
+    """What the tooltip of every point says besides its value."""
 
 
 def line_chart(
@@ -61,13 +65,19 @@ def line_chart(
         colour = line.colour % 8
         for run in _unbroken(line.points) if line.joined else ():
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*p) for p in run))
+            if line.filled:
+                begin, end = place(*run[0])[0], place(*run[-1])[0]
+                below = f"{begin:.1f},{base:.1f} {path} {end:.1f},{base:.1f}"
+                shapes.append(tag("polygon", points=below, class_=f"area f{colour}"))
             shapes.append(tag("polyline", points=path, class_=f"line s{colour}"))
         stride = 1 if line.dots else max(1, len(line.points) // _MOST_TOOLTIPS)
-        for point in line.points[::stride]:
+        for at, point in list(enumerate(line.points))[::stride]:
             if point[1] - point[1] != 0:
                 continue
             x, y = place(*point)
             hint = f"{line.name}: {point[1]:.6g} at {x_title} {point[0]:.4g}"
+            if line.hints:
+                hint += f", {line.hints[at]}"
             shapes.append(
                 tag(
                     "circle",

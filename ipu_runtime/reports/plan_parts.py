@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.planner import walk_memory
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
 from ipu_runtime.plan.schedule.schedule import Phase
@@ -19,7 +20,14 @@ from ipu_runtime.reports.bar_chart import (
     stacked_bars,
 )
 from ipu_runtime.reports.instance_words import instance_sentence
+from ipu_runtime.reports.line_chart import PlottedLine, line_chart
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
+from ipu_runtime.reports.memory_words import (
+    alive_rows,
+    always_words,
+    fullest_walk,
+    peak_sentence,
+)
 from ipu_runtime.reports.page import figure
 from ipu_runtime.reports.quantities import byte_size, count, microseconds, share
 
@@ -151,7 +159,28 @@ def _memory(plan: Plan) -> Html:
         for item in plan.memory
     ]
     head = ("", *names, "sum over tiles", "fullest tile", "")
-    return section("Memory (modelled)", figure(caption, drawing), table(head, body))
+    parts = [figure(caption, drawing), table(head, body), *_memory_walk(plan)]
+    return section("Memory (modelled)", *parts)
+
+
+def _memory_walk(plan: Plan) -> list[Html]:
+    """Return the memory of the fullest IPU over the steps of its program."""
+    walk = fullest_walk(walk_memory(plan))
+    always = walk.memory.always_live_bytes / 2**20
+    where = tuple(f"{step.name} {step.layer}".strip() for step in walk.steps)
+    total = tuple((float(at + 1), size / 2**20) for at, size in enumerate(walk.totals))
+    level = tuple((x, always) for x, _ in total)
+    lines = [
+        PlottedLine("in use, MiB", total, 0, filled=True, hints=where),
+        PlottedLine("always live, MiB", level, 7, filled=True),
+    ]
+    drawing = line_chart(lines, "program step", "MiB, sum over tiles", zero=True)
+    caption = (
+        f"IPU {walk.memory.ipu} over its program. {peak_sentence(walk)}. "
+        f"Always live, grey: {always_words(walk)}. Modelled."
+    )
+    head = ("alive there, besides", "as", "bytes")
+    return [figure(caption, drawing), table(head, alive_rows(walk))]
 
 
 def _mild(severity: Severity) -> bool:

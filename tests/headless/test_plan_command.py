@@ -249,7 +249,7 @@ def test_the_band_says_what_moves_it(capsys: pytest.CaptureFixture[str]) -> None
     _, output = printed(capsys, "plan", "mnist-ipu", "--band")
     text = output.out.partition("How far off it may be")[2]
     assert "time is moved by host 19 %" in text
-    assert "memory is moved by memory" in text
+    assert "memory is moved by code 19 %, memory 12 %" in text
 
 
 def test_predictions_are_planned_without_an_estimator(
@@ -293,3 +293,44 @@ def test_state_that_cannot_be_offloaded_is_said(
     )
     assert code == 0
     assert problem in output.err
+
+
+def test_memory_over_the_program_is_the_memory_of_the_plan(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = ["plan", "mnist-ipu-pipelined", "--memory"]
+    _, output = printed(capsys, *arguments, "--json")
+    plan = json.loads(output.out)
+    for item, walk in zip(plan["memory"], plan["memory_walk"], strict=True):
+        assert walk["ipu"] == item["ipu"]
+        assert walk["peak_bytes"] == item["used_bytes"]
+        peak = walk["steps"][walk["peak_step"]]
+        assert set(peak) == {
+            "name",
+            "stage",
+            "layer",
+            "tensor_bytes",
+            "temporary_bytes",
+        }
+        besides = peak["tensor_bytes"] + peak["temporary_bytes"]
+        assert walk["always_live_bytes"] + besides == walk["peak_bytes"]
+        assert sum(alive["bytes"] for alive in walk["alive_at_peak"]) == besides
+        assert all(
+            walk["always_live_bytes"] + step["tensor_bytes"] + step["temporary_bytes"]
+            <= walk["peak_bytes"]
+            for step in walk["steps"]
+        )
+    _, output = printed(capsys, *arguments, "--ascii")
+    text = output.out
+    assert "Memory over the program of IPU 0" in text
+    assert "|forward" in text
+    assert text.isascii()
+
+
+def test_the_walk_is_left_out_unless_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, output = printed(capsys, "plan", "mnist-ipu", "--json")
+    assert "memory_walk" not in json.loads(output.out)
+    _, output = printed(capsys, "plan", "mnist-ipu")
+    assert "Memory over the program" not in output.out

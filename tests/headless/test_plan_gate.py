@@ -31,7 +31,7 @@ def test_a_broken_condition_is_said_in_one_line(
     gate = ("--fail-if", "memory > 5%", "--fail-if", "samples_per_second < 1,000")
     assert _plan("mnist-ipu", *gate) == 4
     assert capsys.readouterr().err == (
-        "memory is 13 % (modelled), which the gate refuses: memory > 5%\n"
+        "memory is 12 % (modelled), which the gate refuses: memory > 5%\n"
     )
 
 

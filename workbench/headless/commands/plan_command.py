@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.plan_json import plan_to_json
+from ipu_runtime.plan.plan_json import plan_to_json, walks_to_json
 from ipu_runtime.plan.problem import Severity
 from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
 from workbench.core.planning.text_table import TextStyle
@@ -64,6 +64,12 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="plan predictions on the test data instead of training",
     )
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="also show memory over the steps of the program, and what is alive "
+        "where it is fullest (with --json: memory_walk)",
+    )
     add_gate_arguments(parser)
     add_text_arguments(parser)
     parser.set_defaults(run=run_plan)
@@ -87,19 +93,27 @@ def run_plan(args: argparse.Namespace) -> int:
     plan = plan_inference(spec) if args.inference else plan_experiment(spec)
     name = spec.experiment.name or loaded.preset.name
     code = plan_exit_code(plan)
-    band_json: dict[str, Any] = {}
-    band_text: list[str] = []
+    more_json: dict[str, Any] = {}
+    more_text: list[str] = []
     if args.band:
         # Late, because only this option needs them.
         from ipu_runtime.plan.band import plan_band
         from workbench.core.planning.band_text import band_lines, band_row
 
         if band := plan_band(plan):
-            band_json, band_text = {"band": band_row(band)}, ["", *band_lines(band)]
+            more_json["band"] = band_row(band)
+            more_text += ["", *band_lines(band)]
+    if args.memory:
+        from ipu_runtime.plan.planner import walk_memory
+        from workbench.core.planning.memory_chart import walk_lines
+
+        if walks := walk_memory(plan):
+            more_json["memory_walk"] = walks_to_json(walks)
+            more_text += ["", *walk_lines(walks, text_style(args))]
     with readers_may_leave():
         if args.json:
             row = {"event": "plan", "preset": name, **plan_to_json(plan)}
-            print_json(row | band_json)
+            print_json(row | more_json)
         elif code is not ExitCode.USAGE:
             # Late, because planning in a loop should start quickly.
             from workbench.core.planning.plan_text import plan_lines
@@ -107,7 +121,7 @@ def run_plan(args: argparse.Namespace) -> int:
             title = (
                 f"{name}: {spec.experiment.title}" if spec.experiment.title else name
             )
-            for line in (*plan_lines(plan, title, text_style(args)), *band_text):
+            for line in (*plan_lines(plan, title, text_style(args)), *more_text):
                 print_line(line)
             if args.schedules:
                 from workbench.core.planning.schedule_text import schedule_lines

@@ -10,7 +10,9 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 
+from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.planner import walk_memory
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.script_calls import recorded_plan
@@ -21,6 +23,7 @@ from workbench.ui.content.plan_summary import plan_line
 from workbench.ui.content.report import (
     layer_times,
     measured_beside_modelled,
+    memory_over_steps,
     memory_table,
     step_parts,
     tile_view,
@@ -48,6 +51,7 @@ class ReportArea(Area):
         self._ipu = 0
         self._planned: tuple[str, Plan | None] | None = None
         self._opened: tuple[str, str] | None = None
+        self._walked: tuple[Plan, tuple[MemoryWalk, ...]] | None = None
 
     def focus_target(self) -> Widget:
         """The times scroll."""
@@ -99,25 +103,28 @@ class ReportArea(Area):
         measured = self._measured()
         self._ipu = min(self._ipu, max(0, len(plan.memory) - 1))
         times.show(lambda width: _time_text(plan, measured, overridden, width))
-        ipu = self._ipu
-        memory.show(lambda width: _memory_text(plan, ipu, width))
+        walks, ipu = self._walks(plan), self._ipu
+        ascii_only = bool(getattr(self.app, "ascii_only", False))
+        memory.show(lambda width: _memory_text(plan, walks, ipu, width, ascii_only))
+
+    def _walks(self, plan: Plan) -> tuple[MemoryWalk, ...]:
+        if self._walked is None or self._walked[0] is not plan:
+            self._walked = plan, walk_memory(plan)
+        return self._walked[1]
 
     def _show_ipu(self, step: int) -> None:
         plan = self._plan()
         if plan is not None and plan.memory:
             self._ipu = (self._ipu + step) % len(plan.memory)
             self.refresh_area()
-            panel = self.query_one("#report-memory")
-            # The tiles are below the table, out of sight in a small window.
-            table = len(memory_table(plan, panel.scrollable_content_region.width))
-            panel.scroll_to(y=table, animate=False)
+            self.query_one("#report-memory").scroll_home(animate=False)
 
     def action_report_next_ipu(self) -> None:
-        """Show the tiles of the next IPU."""
+        """Show the memory of the next IPU."""
         self._show_ipu(1)
 
     def action_report_previous_ipu(self) -> None:
-        """Show the tiles of the IPU before."""
+        """Show the memory of the IPU before."""
         self._show_ipu(-1)
 
 
@@ -129,8 +136,16 @@ def _time_text(
     return lines(*rows, *layer_times(plan, width))
 
 
-def _memory_text(plan: Plan, ipu: int, width: int) -> Content:
+def _memory_text(
+    plan: Plan,
+    walks: tuple[MemoryWalk, ...],
+    ipu: int,
+    width: int,
+    ascii_only: bool,
+) -> Content:
     rows = memory_table(plan, width)
-    if plan.memory:
-        rows += tile_view(plan.memory[ipu], len(plan.memory), width)
+    if walks:
+        own, count = walks[ipu], len(walks)
+        walked = memory_over_steps(own, count, width, ascii_only=ascii_only)
+        rows = walked + rows + tile_view(own.memory, count, width)
     return lines(*rows)

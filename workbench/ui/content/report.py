@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import IpuMemory, Plan
 from ipu_runtime.plan.step_parts import step_words
 from ipu_runtime.reports.instance_words import instance_sentence
+from ipu_runtime.reports.memory_words import alive_rows, always_words, peak_sentence
 from ipu_runtime.reports.quantities import byte_size, count, microseconds, plural, share
+from workbench.core.planning.memory_chart import (
+    ALWAYS,
+    LABELS,
+    NOTHING,
+    REST,
+    labelled_rows,
+    pass_marks,
+)
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.ui.content.pieces import (
     BAD,
@@ -26,6 +36,8 @@ from workbench.ui.content.plan_summary import time_parts
 _SHADES = "░▒▓█"
 _SCALE = "from ░ the emptiest to █ the fullest tile, X too full"
 _LAYERS = 12
+_CHART_ROWS, _ALIVE = 6, 4
+_AREA_STYLES = {ALWAYS: MUTED, REST: "$primary", NOTHING: ""}
 _NEARLY_FULL = 0.75
 
 
@@ -92,6 +104,30 @@ def layer_times(plan: Plan, width: int) -> list[Content]:
             )
         )
     return rows
+
+
+def memory_over_steps(
+    walk: MemoryWalk, count: int, width: int, *, ascii_only: bool
+) -> list[Content]:
+    """Return an IPU's memory over the steps of its program, and what fills it most."""
+    keys = "  ←→ other IPU" if count > 1 else ""
+    title = f"IPU {walk.memory.ipu} over its program"
+    rows = [line((title, HEADING), (keys, MUTED))]
+    across = max(8, width - LABELS)
+    area = labelled_rows(walk, across, _CHART_ROWS, ascii_only=ascii_only)
+    for label, cells in area:
+        parts: list[Part] = [(text, _AREA_STYLES[kind]) for text, kind in cells]
+        rows.append(line((label, MUTED), *parts))
+    rows.append(line((f"{'':{LABELS}}{pass_marks(walk.steps, across)}", MUTED)))
+    shade = ":" if ascii_only else "░"
+    for text in (peak_sentence(walk), f"{shade} always live: {always_words(walk)}"):
+        rows += [line(row) for row in wrapped(text, width)]
+    rows.append(line(("alive there, besides", MUTED)))
+    space = max(8, width - 18 - 11)
+    for name, kind, size in alive_rows(walk, _ALIVE):
+        named = f"{fit(name, space - 1)} "
+        rows.append(line(named, (fit(kind, 18), MUTED), f"{size:>11}"))
+    return [*rows, line("")]
 
 
 def memory_table(plan: Plan, width: int) -> list[Content]:
