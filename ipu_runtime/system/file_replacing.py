@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
 from contextlib import suppress
 from pathlib import Path
 
+_LAST_STREAM = 2
 _UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.new")
 
 
@@ -38,7 +40,7 @@ def replace_in(directory: int, name: str, content: bytes | str) -> None:
     """Write a file of an open directory as a whole; a link of that name is replaced."""
     beside = f".{os.urandom(8).hex()}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    descriptor = os.open(beside, flags, 0o666, dir_fd=directory)
+    descriptor = beyond_streams(os.open(beside, flags, 0o666, dir_fd=directory))
     try:
         with os.fdopen(descriptor, "wb") as stream:
             _keep_owner_and_mode(directory, name, descriptor)
@@ -54,6 +56,20 @@ def replace_in(directory: int, name: str, content: bytes | str) -> None:
     # itself is whole either way.
     with suppress(OSError):
         os.fsync(directory)
+
+
+def beyond_streams(descriptor: int) -> int:
+    """Return a descriptor that nobody prints to.
+
+    A file gets the lowest that is free, which is that of a stream where a script has
+    closed one: what the script prints then would be written into the file.
+    """
+    if descriptor > _LAST_STREAM:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LAST_STREAM + 1)
+    finally:
+        os.close(descriptor)
 
 
 def is_unfinished(name: str) -> bool:

@@ -6,6 +6,7 @@ import os
 import signal
 from pathlib import Path
 
+from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import RunControl
 
 
@@ -20,6 +21,11 @@ def doubled(task: tuple[int, str], control: RunControl) -> int:
             Path(fate).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return number * 2
+
+
+def unwritten(task: int, control: RunControl) -> int:
+    """Find the disk full."""
+    raise RecordError(f"cannot write {task}")
 
 
 def waiting(task: int, control: RunControl) -> int:

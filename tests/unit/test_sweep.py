@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.dying_work import doubled, lost
+from tests.unit.dying_work import doubled, lost, unwritten
 from workbench.core.experiment.preset_store import load_preset
 from workbench.core.experiment.validation import validate
 from workbench.core.planning.experiment_plan import plan_experiment
@@ -141,6 +141,11 @@ def test_a_dead_process_costs_one_task_at_most(tmp_path: Path) -> None:
     tasks = [(1, ""), (2, str(tmp_path / "tried")), (3, "always"), (4, ""), (5, "")]
     results = work_in_processes(tasks, doubled, lost, 2, RunControl())
     assert sorted(results) == [-3, 2, 4, 8, 10]
+
+
+def test_a_full_disk_is_no_result_of_a_task() -> None:
+    with pytest.raises(RecordError, match="cannot write 1"):
+        list(work_in_processes([1], unwritten, lost, 2, RunControl()))
 
 
 _WAITING = """

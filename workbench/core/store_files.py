@@ -20,6 +20,7 @@ links. A record is therefore looked through as a whole before a run goes on with
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import stat
@@ -29,7 +30,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ipu_runtime.plan.config.file_reading import check_regular, read_at_most, read_last
-from ipu_runtime.system.file_replacing import is_unfinished, replace_in
+from ipu_runtime.system.file_replacing import (
+    beyond_streams,
+    is_unfinished,
+    replace_in,
+)
 from workbench.core.locations import data_directory
 
 LINK = "it is a link, which a record may not hold"
@@ -169,6 +174,14 @@ def is_directory(path: Path) -> bool:
     return status is not None and stat.S_ISDIR(status.st_mode)
 
 
+@contextmanager
+def locked_directory(directory: Path, operation: int) -> Iterator[None]:
+    """Hold a lock on a directory itself; `operation` is one of `fcntl.flock`."""
+    with _opened(directory) as descriptor:
+        fcntl.flock(descriptor, operation)
+        yield
+
+
 def names_in(directory: Path) -> list[str]:
     """Return the names in a directory, in order; none if it cannot be read."""
     try:
@@ -238,7 +251,7 @@ def _open(path: Path, flags: int, mode: int = 0o666) -> int:
             _check(path, os.lstat(path.name, dir_fd=parent))
         # A pipe that has taken the file's place since then is not waited for.
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(path.name, flags, mode, dir_fd=parent)
+        descriptor = beyond_streams(os.open(path.name, flags, mode, dir_fd=parent))
     try:
         _check(path, os.fstat(descriptor))
     except OSError:

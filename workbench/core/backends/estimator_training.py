@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,8 @@ from workbench.core.runs.run_checkpoint import load
 from workbench.core.runs.run_context import RunContext
 from workbench.core.runs.run_observer import RunObserver
 
+_UNFINISHED = re.compile(r"\.tempstate\d+$|^checkpoint\w*\.tmp[0-9a-f]{32}$")
+"""How `SaveV2` and `atomic_write_string_to_file` name what they have not finished."""
 MakeEstimator = Callable[[RunConfig], Any]
 v1 = tf.compat.v1
 
@@ -95,8 +98,9 @@ def _kept_in(model_dir: Path) -> Iterator[None]:
 
 
 def _remove_unfinished(model_dir: Path) -> None:
-    for rest in model_dir.glob("*.tempstate*"):
-        rest.unlink(missing_ok=True)
+    for path in model_dir.glob("*"):
+        if _UNFINISHED.search(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _train(
@@ -246,13 +250,14 @@ def _model_dir(spec: ExperimentSpec, context: RunContext) -> Path:
 
 def _prepare_resume(context: RunContext, watch: EpochWatch, model_dir: Path) -> None:
     """Let the model directory continue with the run's last checkpoint."""
+    if context.instance.index == 0:
+        _remove_unfinished(model_dir)
     if context.checkpoint is not None:
         checkpoint = load(context.checkpoint)
         path = model_dir / str(checkpoint.extra["model_checkpoint"])
         if not tf.io.gfile.glob(f"{path}.index"):
             raise ValueError(f"{path} is gone: the run cannot be resumed")
         if context.instance.index == 0:
-            _remove_unfinished(model_dir)
             v1.train.update_checkpoint_state(str(model_dir), str(path))
         watch.restore(checkpoint)
         return

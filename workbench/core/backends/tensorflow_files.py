@@ -10,19 +10,24 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from workbench.core.runs.record_files import explained
+from workbench.core.runs.record_files import RecordError, explained
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REASONS = {f"; {os.strerror(number)}": number for number in errno.errorcode}
+"""How TensorFlow's `IOError` ends what it says, by the number that it came from."""
 
 
 @contextmanager
 def explained_disk(path: Path) -> Iterator[None]:
-    """Say of a full disk what it is: TensorFlow speaks of exhausted resources."""
+    """Say of a disk what is wrong: TensorFlow speaks of nodes and their errors."""
     try:
         yield
     except tf.errors.OpError as error:
-        for number in _NO_ROOM:
-            if os.strerror(number) in str(error):
-                with explained(path):
-                    raise OSError(number, os.strerror(number)) from error
-        raise
+        said = str(error)
+        number = next((_REASONS[text] for text in _REASONS if text in said), None)
+        if number is None:
+            raise
+        if "RestoreV2" in said:
+            reason = f"{path} cannot be read: {os.strerror(number)}"
+            raise RecordError(reason) from error
+        with explained(path):
+            raise OSError(number, os.strerror(number)) from error

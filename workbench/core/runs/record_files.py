@@ -170,9 +170,13 @@ class WriterLock:
                     f"{path.parent.name} is being written by process {owner or '?'}"
                 )
             time.sleep(0.01)
-        with explained(path):
-            os.ftruncate(self._descriptor, 0)
-            os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        try:
+            with explained(path):
+                os.ftruncate(self._descriptor, 0)
+                os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        except RecordError:
+            self.release()
+            raise
 
     def _take(self) -> bool:
         try:

@@ -20,7 +20,8 @@ from workbench.core.runs.record_files import (
     safe_name,
 )
 from workbench.core.runs.run_store import StoredRun
-from workbench.core.store_files import remove_file, remove_tree, rename
+from workbench.core.runs.whole_directories import discard_directory, remove_leftovers
+from workbench.core.store_files import remove_file
 
 _FILE = "notes.json"
 _LONGEST = 500
@@ -91,11 +92,8 @@ def delete_run(run: StoredRun) -> None:
     if not run.damaged or has_writer(run.directory / "lock"):
         lock = WriterLock(run.directory / "lock")
     try:
-        # Out of the lists at once, and as a whole.
-        gone = run.directory.with_name(f".{run.run_id}.deleted")
-        with explained(run.directory):
-            rename(run.directory, gone.name)
-            remove_tree(gone)
+        remove_leftovers(run.directory.parent)
+        discard_directory(run.directory)
     finally:
         if lock is not None:
             lock.release()

@@ -7,13 +7,12 @@ per line, only ever appended), `run.log`, `plan.json` and `checkpoints/`; a scri
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,13 @@ from workbench.core.runs.record_files import (
     replace_json,
     safe_name,
 )
+from workbench.core.runs.whole_directories import claim_directory, remove_leftovers
 from workbench.core.store_files import (
-    exists,
     first_damage,
     make_directory,
     make_root,
     open_to_append,
-    remove_tree,
     remove_unfinished,
-    rename,
 )
 
 FORMAT = 1
@@ -66,6 +63,7 @@ class RunRecord:
         root = runs_directory()
         with explained(root):
             make_root(root)
+        remove_leftovers(root)
         created = datetime.now(UTC)
         description = {
             "format": FORMAT,
@@ -82,46 +80,11 @@ class RunRecord:
         stem = created.strftime("%y%m%d-%H%M%S")
         for count in range(1, _MOST_IN_ONE_SECOND):
             run_id = stem if count == 1 else f"{stem}-{count:02}"
-            record = cls._claim(root, run_id, {"run_id": run_id, **description})
-            if record is not None:
-                return record
-        raise RecordError(f"cannot find a free name for a run in {root}")
-
-    @classmethod
-    def _claim(
-        cls, root: Path, run_id: str, description: Mapping[str, Any]
-    ) -> RunRecord | None:
-        """Make the record under this name, unless somebody has or is taking it."""
-        final, staging = root / run_id, root / f".{run_id}.new"
-        if exists(final):
-            return None
-        try:
-            with explained(staging):
-                make_directory(staging)
-        except RecordError as error:
-            if isinstance(error.__cause__, FileExistsError):
-                return None
-            raise
-        lock = None
-        try:
-            lock = WriterLock(staging / "lock")
-            with explained(staging):
-                make_directory(staging / "checkpoints")
-                open_to_append(staging / "run.log").close()
-            replace_json(staging / "run.json", description)
-            with explained(final):
-                # A directory that is not empty cannot be replaced: two cannot meet.
-                rename(staging, final.name)
-        except RecordError as error:
+            named = {"run_id": run_id, **description}
+            lock = claim_directory(root / run_id, partial(_begin, named))
             if lock is not None:
-                lock.release()
-            with suppress(OSError):
-                remove_tree(staging)
-            cause = error.__cause__
-            if isinstance(cause, OSError) and cause.errno == errno.ENOTEMPTY:
-                return None
-            raise
-        return cls(final, lock, description)
+                return cls(root / run_id, lock, named)
+        raise RecordError(f"cannot find a free name for a run in {root}")
 
     @classmethod
     def reopen(cls, directory: Path, description: Mapping[str, Any]) -> RunRecord:
@@ -223,6 +186,12 @@ class RunRecord:
     def close(self) -> None:
         """Let go of the record without saying how the run ended."""
         self._lock.release()
+
+
+def _begin(description: Mapping[str, Any], directory: Path) -> None:
+    make_directory(directory / "checkpoints")
+    open_to_append(directory / "run.log").close()
+    replace_json(directory / "run.json", description)
 
 
 def _now() -> str:

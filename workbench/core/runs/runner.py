@@ -51,6 +51,8 @@ class NonfiniteLossError(ArithmeticError):
     """The loss is not a number any more, and the experiment says to fail then."""
 
 
+UNWRITTEN = "unwritten"
+"""In the summary of a run that failed because its record could not be written."""
 _EXPLAINED = (DatasetError, RecordError, NonfiniteLossError, InstanceFailure)
 """Errors whose text says it all."""
 
@@ -160,6 +162,7 @@ class _Run:
             status, message = RunStatus.STOPPED, "interrupted"
         except Exception as error:
             status, message = RunStatus.FAILED, describe_error(error)
+            self._note(error)
             self._log(error)
         return self._end(status, message)
 
@@ -173,14 +176,22 @@ class _Run:
         try:
             self._record.append(RunEnded(status, message, dict(self._summary)))
         except RecordError as error:
+            self._note(error)
             status, message = RunStatus.FAILED, message or str(error)
         try:
             self._record.finish(status, message, self._summary)
         except RecordError as error:
             # The record cannot take it any more, but whoever watches must know.
+            self._note(error)
             status, message = RunStatus.FAILED, message or str(error)
         self._emit(RunEnded(status, message, dict(self._summary)))
         return status
+
+    def _note(self, error: Exception) -> None:
+        """Tell apart what is wrong with the disk from what is with the experiment."""
+        about_record = str(self._record.directory) in str(error)
+        if isinstance(error, RecordError) and about_record:
+            self._summary[UNWRITTEN] = True
 
     def _log(self, error: BaseException) -> None:
         try:

@@ -11,7 +11,14 @@ from workbench.core.cluster.team import Team
 from workbench.core.comparing.outcome import outcome_of
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.runs.events import EpochEnded, Event, RunStarted, RunStatus
+from workbench.core.runs.events import (
+    EpochEnded,
+    Event,
+    RunEnded,
+    RunStarted,
+    RunStatus,
+)
+from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import RunControl
 from workbench.core.runs.run_store import StoredRun, list_runs, open_run
 from workbench.core.sweeps.sweep_grid import Point
@@ -66,9 +73,12 @@ class PointTraining:
     def _run(
         self, spec: ExperimentSpec, run_id: str, control: RunControl
     ) -> StoredRun | None:
-        """Run an experiment, again if the machine was lost; None if it was stopped."""
+        """Run an experiment, again if the machine was lost; None if it was stopped.
+
+        A record that cannot be written raises: the point is not to blame, and is left.
+        """
         # The runner is only needed by those who train.
-        from workbench.core.runs.runner import run_experiment
+        from workbench.core.runs.runner import UNWRITTEN, run_experiment
 
         own = RunControl() if self.until else control
 
@@ -76,6 +86,8 @@ class PointTraining:
             nonlocal run_id
             if isinstance(event, RunStarted):
                 run_id = event.run_id
+            if isinstance(event, RunEnded) and event.summary.get(UNWRITTEN):
+                raise RecordError(event.message)
             reached = isinstance(event, EpochEnded) and event.epoch >= self.until
             if self.until and (reached or control.should_stop()):
                 own.stop.set()

@@ -21,9 +21,9 @@ from workbench.core.runs.record_files import (
     replace_json,
     safe_name,
 )
+from workbench.core.runs.whole_directories import claim_directory, remove_leftovers
 from workbench.core.store_files import (
     exists,
-    make_directory,
     make_root,
     names_in,
     read_file,
@@ -33,6 +33,7 @@ from workbench.core.sweeps.halving import Halving
 from workbench.core.sweeps.sweep_grid import Axis
 from workbench.core.sweeps.sweep_point import PointResult
 
+_MOST_OF_A_NAME = 10_000
 _MOST_BYTES = 16 * 2**20
 
 
@@ -73,10 +74,26 @@ class SweepRecord:
         """Begin a sweep under a name that no other sweep has."""
         if group and not safe_name(group):
             raise RecordError(f"group {group!r}: use letters, digits, '.', '_' and '-'")
-        directory = _new_directory(definition.preset, group)
-        lock = WriterLock(directory / "lock")
-        replace_json(directory / "sweep.json", asdict(definition))
-        return cls(directory, definition, lock)
+        root = sweeps_directory()
+        with explained(root):
+            make_root(root)
+        remove_leftovers(root)
+        stem = group or _name_for(definition.preset)
+
+        def begin(directory: Path) -> None:
+            replace_json(directory / "sweep.json", asdict(definition))
+
+        for count in range(1, 2 if group else _MOST_OF_A_NAME):
+            directory = root / (stem if count == 1 else f"{stem}-{count:02}")
+            lock = claim_directory(directory, begin)
+            if lock is not None:
+                return cls(directory, definition, lock)
+        if group:
+            raise RecordError(
+                f"the sweep {group!r} exists: choose another --group, or continue it "
+                f"with --resume {group}"
+            )
+        raise RecordError(f"cannot find a free name for a sweep in {root}")
 
     @classmethod
     def reopen(cls, group: str) -> SweepRecord:
@@ -172,26 +189,6 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in metrics.items()
         if value is None or type(value) in (int, float)
     }
-
-
-def _new_directory(preset: str, group: str) -> Path:
-    root = sweeps_directory()
-    stem = group or _name_for(preset)
-    with explained(root):
-        make_root(root)
-        for count in range(1, 10_000):
-            directory = root / (stem if count == 1 else f"{stem}-{count:02}")
-            try:
-                make_directory(directory)
-            except FileExistsError:
-                if group:
-                    raise RecordError(
-                        f"the sweep {group!r} exists: choose another --group, or "
-                        f"continue it with --resume {group}"
-                    ) from None
-                continue
-            return directory
-    raise RecordError(f"cannot find a free name for a sweep in {root}")
 
 
 def _name_for(preset: str) -> str:

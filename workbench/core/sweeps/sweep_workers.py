@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
+from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import RunControl
 
 Task = TypeVar("Task")
@@ -137,6 +138,8 @@ class _Team(Generic[Task, Result]):
             try:
                 result = ready.recv()
                 self._idle.append(ready)
+                if isinstance(result, RecordError):
+                    raise result
             except (EOFError, ConnectionResetError):
                 result = None
                 self._processes.pop(ready).join()
@@ -186,9 +189,19 @@ def _serve(
     threading.Thread(target=_pass_on, args=(stopping, control), daemon=True).start()
     while True:
         try:
-            connection.send(work(connection.recv(), control))
+            connection.send(_done(work, connection.recv(), control))
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return
+
+
+def _done(
+    work: Work[Task, Result], task: Task, control: RunControl
+) -> Result | RecordError:
+    try:
+        return work(task, control)
+    except RecordError as error:
+        # No fault of the task, which is left to whoever goes on with the sweep.
+        return error
 
 
 def _pass_on(stopping: Connection, control: RunControl) -> None:
