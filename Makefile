@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Every start would compile all modules again, and tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test thorough lint types style unit kill-test bench soak fuzz screenshots docs clean
+.PHONY: run test thorough lint types style unit kill-test fault-test bench soak fuzz screenshots docs clean
 
 # In order, so that the short tests of tests/unit come last and no worker is alone then.
 BY_FILE := --dist loadfile --no-loadscope-reorder
@@ -45,6 +45,10 @@ kill-test: $(STAMP)
 		tests/headless/test_kill_and_resume.py tests/headless/test_sweep_survives.py \
 		tests/runtime/test_resume_inside_epochs.py
 
+# Lets every call on a file fail, or be the last, of every kind of command; two hours.
+fault-test: $(STAMP)
+	IPU_WORKBENCH_FAULTS=1 $(BIN)/python -m pytest -q -n 2 tests/faults
+
 # About 10,000 hostile files, changes and records; ten minutes.
 fuzz: $(STAMP)
 	IPU_WORKBENCH_FUZZ=fuzz $(BIN)/python -m pytest -q --timeout 1800 -n 2 $(BY_FILE) tests/fuzz
@@ -53,15 +57,31 @@ fuzz: $(STAMP)
 # others that runs while it is installed.
 PINNED := --quiet --only-binary :all: --constraint constraints.txt --no-compile
 
+# There while .venv is changed: if that was cut off, nothing in it is certain.
+UNFINISHED := $(VENV).unfinished
+
 # The stamp is newer than what it was made from, so a second call installs nothing.
+# What a killed make leaves running holds the lock on this file, which the next one
+# waits for. A pip that fails by itself has put back what it had begun to change; it
+# compiles on one core, so that is done apart.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else "ipu-workbench needs Python 3.11 to 3.13, but $(PYTHON) is %d.%d: try make PYTHON=python3.12" % v)'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install $(PINNED) --upgrade pip setuptools wheel packaging
-	$(BIN)/python -m pip install $(PINNED) --no-build-isolation --editable . --group dev
-	@# On all cores: pip compiles on one.
-	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib ipu_runtime workbench tests
-	@touch $(STAMP)
+	@set -e; exec 9<Makefile; \
+	lock() { $(PYTHON) -c "import fcntl; fcntl.flock(9, fcntl.LOCK_EX | $$1)" 2>/dev/null; }; \
+	install() { \
+		$(BIN)/python -m pip install $(PINNED) "$$@" && return; code=$$?; \
+		[ $$code -gt 128 ] || rm -f $(UNFINISHED); exit $$code; \
+	}; \
+	lock fcntl.LOCK_NB || { echo "another make installs: waiting for it"; lock 0; }; \
+	if [ $(STAMP) -nt pyproject.toml ] && [ $(STAMP) -nt constraints.txt ]; then exit; fi; \
+	if [ -e $(UNFINISHED) ]; then rm -rf $(VENV); fi; \
+	touch $(UNFINISHED); \
+	echo "installing into $(VENV), which takes minutes the first time"; \
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV); \
+	install --upgrade pip setuptools wheel packaging; \
+	install --no-build-isolation --editable . --group dev; \
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib ipu_runtime workbench tests; \
+	touch $(STAMP); rm -f $(UNFINISHED)
 
 # QUICK=1 takes fewer rounds and less than three minutes.
 bench: $(STAMP)
@@ -80,4 +100,4 @@ docs: $(STAMP)
 	$(BIN)/python -m docs.generate
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(UNFINISHED)
