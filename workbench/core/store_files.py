@@ -123,13 +123,18 @@ def remove_tree(path: Path) -> None:
             os.unlink(path.name, dir_fd=parent)
             return
         for _, directories, files, descriptor in os.fwalk(
-            path.name, topdown=False, dir_fd=parent
+            path.name, topdown=False, onerror=_fail, dir_fd=parent
         ):
             for name in files:
                 os.unlink(name, dir_fd=descriptor)
             for name in directories:
                 _remove_empty(name, descriptor)
         os.rmdir(path.name, dir_fd=parent)
+
+
+def _fail(error: OSError) -> None:
+    """Let `os.fwalk` leave nothing out without a word."""
+    raise error
 
 
 def _remove_empty(name: str, parent: int) -> None:
@@ -143,7 +148,7 @@ def _remove_empty(name: str, parent: int) -> None:
 def remove_unfinished(directory: Path) -> None:
     """Remove what killed writers have left here and below; none may be alive."""
     with _opened(directory) as descriptor:
-        for _, _, files, below in os.fwalk(".", dir_fd=descriptor):
+        for _, _, files, below in os.fwalk(".", onerror=_fail, dir_fd=descriptor):
             for name in filter(is_unfinished, files):
                 os.unlink(name, dir_fd=below)
 
@@ -158,8 +163,17 @@ def status_of(path: Path) -> os.stat_result | None:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether something has that name, be it a link that leads nowhere."""
-    return status_of(path) is not None
+    """Tell whether something has that name, be it a link that leads nowhere.
+
+    Raises:
+        OSError: It cannot be looked at, and may be there.
+    """
+    try:
+        with _inside(path) as parent:
+            os.lstat(path.name, dir_fd=parent)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def size_of(path: Path) -> int:
@@ -185,9 +199,17 @@ def locked_directory(directory: Path, operation: int) -> Iterator[None]:
 def names_in(directory: Path) -> list[str]:
     """Return the names in a directory, in order; none if it cannot be read."""
     try:
+        return all_names_in(directory)
+    except OSError:
+        return []
+
+
+def all_names_in(directory: Path) -> list[str]:
+    """Return the names in a directory, in order; none if there is no directory."""
+    try:
         with _opened(directory) as descriptor:
             return sorted(os.listdir(descriptor))
-    except OSError:
+    except FileNotFoundError:
         return []
 
 
@@ -211,7 +233,9 @@ def first_damage(directory: Path, *, deep: bool = True) -> str:
     """
     try:
         with _opened(directory) as descriptor:
-            for root, directories, files, below in os.fwalk(".", dir_fd=descriptor):
+            for root, directories, files, below in os.fwalk(
+                ".", onerror=_fail, dir_fd=descriptor
+            ):
                 for name in sorted(directories) + sorted(files):
                     if wrong := _kind(name, below):
                         shown = os.path.normpath(f"{root}/{name}")

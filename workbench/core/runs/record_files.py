@@ -107,12 +107,20 @@ def append_line(path: Path, line: str, *, sync: bool = False) -> None:
             os.fsync(stream.fileno())
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Say of what cannot be read why; it is not taken for absent."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def load_json(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return the object in a JSON file, or say why there is none."""
     try:
-        value = json.loads(read_file(path, most_bytes))
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+        with readable(path):
+            value = json.loads(read_file(path, most_bytes))
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path} cannot be read: it is not JSON") from error
     if not isinstance(value, dict):
@@ -131,11 +139,12 @@ def read_json(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any] | None
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the objects of a file of JSON lines, leaving out what is damaged."""
     try:
-        stream = open_to_read(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+        with readable(path):
+            stream = open_to_read(path)
+    except RecordError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return
+        raise
     with stream:
         whole = True
         while line := stream.readline(_MOST_LINE_BYTES):

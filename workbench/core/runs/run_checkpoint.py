@@ -21,10 +21,10 @@ import numpy.typing as npt
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.datasets.unreadable import UNREADABLE
 from ipu_runtime.plan.plain_data import plain
-from workbench.core.runs.record_files import RecordError, explained
+from workbench.core.runs.record_files import RecordError, explained, readable
 from workbench.core.store_files import (
+    all_names_in,
     make_directory,
-    names_in,
     read_file,
     remove_file,
     replace_file,
@@ -89,8 +89,8 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
     with explained(path):
         make_directory(directory, exist_ok=True)
         replace_file(path, content.getvalue())
-    for older in _by_age(directory)[KEPT:]:
-        remove_file(older)
+        for older in _by_age(directory)[KEPT:]:
+            remove_file(older)
     return path
 
 
@@ -198,7 +198,9 @@ def _all(arrays: Any, prefix: str, count: int) -> tuple[Array, ...]:
 
 def _by_age(directory: Path) -> list[Path]:
     """Return the checkpoints, newest first; anything else is left alone."""
-    matches = filter(None, map(_NAME.fullmatch, names_in(directory)))
+    with readable(directory):
+        names = all_names_in(directory)
+    matches = filter(None, map(_NAME.fullmatch, names))
     places = [
         (int(match[1]), int(match[2] or 0), directory / match[0]) for match in matches
     ]

@@ -6,7 +6,7 @@ It is a file of its own beside `run.json`, because that belongs to the run's pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from workbench.core.runs.record_files import (
     WriterLock,
     explained,
     has_writer,
+    load_json,
     read_json,
     replace_json,
     safe_name,
@@ -40,7 +41,10 @@ class RunNotes:
 
 def read_notes(directory: Path) -> RunNotes:
     """Return what is said about the run of a record."""
-    content: Mapping[str, Any] = read_json(directory / _FILE) or {}
+    return _notes(read_json(directory / _FILE) or {})
+
+
+def _notes(content: Mapping[str, Any]) -> RunNotes:
     tags = content.get("tags")
     return RunNotes(
         _text(content.get("name")),
@@ -63,6 +67,22 @@ def notes_text(notes: RunNotes) -> str:
 
 def _text(value: Any) -> str:
     return " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
+
+
+def change_notes(directory: Path, **changes: Any) -> RunNotes:
+    """Say something else about a run and return all that is said now.
+
+    What cannot be read now is not taken for empty: it would be lost.
+    """
+    try:
+        content = load_json(directory / _FILE)
+    except RecordError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not isinstance(cause, FileNotFoundError):
+            raise
+        content = {}
+    write_notes(directory, replace(_notes(content), **changes))
+    return read_notes(directory)
 
 
 def write_notes(directory: Path, notes: RunNotes) -> None:

@@ -26,6 +26,7 @@ from workbench.core.runs.record_files import (
     has_writer,
     read_json,
     read_lines,
+    readable,
     safe_name,
 )
 from workbench.core.runs.run_index import describe, listed_descriptions
@@ -169,7 +170,9 @@ def open_run(name: str, *, damaged_too: bool = False) -> StoredRun:
         return runs[0]
     if not safe_name(name):
         raise UnknownRecord(f"{name!r} is not the id of a run")
-    if exists(runs_directory() / name):
+    with readable(runs_directory() / name):
+        there = exists(runs_directory() / name)
+    if there:
         return _opened(runs_directory() / name, damaged_too)
     matches = [run for run in list_runs() if run.run_id.startswith(name)]
     if len(matches) == 1:

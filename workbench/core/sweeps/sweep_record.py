@@ -18,6 +18,7 @@ from workbench.core.runs.record_files import (
     append_line,
     explained,
     read_lines,
+    readable,
     replace_json,
     safe_name,
 )
@@ -153,7 +154,9 @@ def stored_sweep(group: str) -> tuple[SweepDefinition, list[PointResult]]:
 def sweep_directory(group: str) -> Path:
     """Return the directory of an existing sweep."""
     directory = sweeps_directory() / group
-    if not safe_name(group) or not exists(directory / "sweep.json"):
+    with readable(directory):
+        there = safe_name(group) and exists(directory / "sweep.json")
+    if not there:
         raise UnknownRecord(f"there is no sweep {group!r} in {sweeps_directory()}")
     return directory
 

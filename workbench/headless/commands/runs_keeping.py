@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
 from workbench.core.runs.record_files import RecordError, safe_name
-from workbench.core.runs.run_notes import delete_run, read_notes, write_notes
+from workbench.core.runs.run_notes import change_notes, delete_run, read_notes
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.run_argument import add_run_argument, find_any_run, find_run
@@ -62,8 +61,8 @@ def _agrees(question: str) -> bool:
 
 def _note(args: argparse.Namespace) -> int:
     run = find_run(args.run_id)
-    write_notes(run.directory, replace(read_notes(run.directory), note=args.text))
-    say(f"{run.run_id}: {read_notes(run.directory).note or 'no note'}")
+    notes = change_notes(run.directory, note=args.text)
+    say(f"{run.run_id}: {notes.note or 'no note'}")
     return ExitCode.DONE
 
 
@@ -76,6 +75,6 @@ def _tag(args: argparse.Namespace) -> int:
     notes = read_notes(run.directory)
     kept = [tag for tag in notes.tags if tag not in args.tags]
     tags = kept if args.remove else [*kept, *args.tags]
-    write_notes(run.directory, replace(notes, tags=tuple(tags)))
+    change_notes(run.directory, tags=tuple(tags))
     say(f"{run.run_id}: {' '.join(sorted(set(tags))) or 'no tags'}")
     return ExitCode.DONE

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 from workbench.core.runs.events import RunStatus
 from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_notes import (
-    RunNotes,
+    change_notes,
     delete_run,
     notes_text,
     read_notes,
-    write_notes,
 )
 from workbench.core.runs.run_store import StoredRun
 from workbench.ui.controllers.known_runs import KnownRuns
@@ -65,28 +63,25 @@ class RunKeeping:
         stored = self._stored(key)
         if stored is None:
             return
-        notes = read_notes(stored.directory)
-        value = getattr(notes, field)
+        value = getattr(read_notes(stored.directory), field)
         now = value if isinstance(value, str) else " ".join(value)
         asked = f"{question} of run {stored.run_id}"
         text = await self._view.ask_text(asked, now, True)
         if text is not None:
-            self._write(stored, replace(notes, **{field: read(text)}))
+            self._change(stored, **{field: read(text)})
 
     def pin(self, key: str) -> None:
         """Keep a run on top of the lists, or let it go."""
         stored = self._stored(key)
         if stored is not None:
-            notes = read_notes(stored.directory)
-            self._write(stored, replace(notes, pinned=not notes.pinned))
+            self._change(stored, pinned=not read_notes(stored.directory).pinned)
 
-    def _write(self, stored: StoredRun, notes: RunNotes) -> None:
+    def _change(self, stored: StoredRun, **changes: Any) -> None:
         try:
-            write_notes(stored.directory, notes)
+            notes = change_notes(stored.directory, **changes)
         except RecordError as error:
             self._view.say(str(error), bad=True)
             return
-        notes = read_notes(stored.directory)
         self._known.annotate(stored.run_id, notes)
         said = notes_text(notes) or "nothing is said about it now"
         self._view.say(f"{stored.run_id}: {said}")
