@@ -71,6 +71,9 @@ class PlanRequest:
     """IPUConfig fields that differ from their default, by dotted path."""
     hardware_file: str = ""
     """TOML file that adds to the hardware table; empty means none."""
+    steady: bool = False
+    """Whether executions take as many steps as a steady state: samples are made up, and
+    how many of them must not matter."""
     instances: int = 1
     """Processes that the replicas are shared out among."""
     hosts: int = 0
@@ -258,7 +261,8 @@ class Plan:
     steps_per_epoch: int = 0
     """Steps of one replica."""
     steps_per_execution: int = 0
-    """After lowering it to what the epoch has."""
+    """After lowering it to what the epoch has; those of a steady state where samples
+    are made up."""
     executions_per_epoch: int = 0
     updates_per_epoch: int = 0
     batches_dropped: int = 0
@@ -333,6 +337,15 @@ class Plan:
     def sum_over_tiles_bytes(self) -> int:
         """Bytes on all tiles of the IPU that has most."""
         return max((item.used_bytes for item in self.memory), default=0)
+
+    @property
+    def epoch_us(self) -> float:
+        """Modelled time of an epoch: its steps, and the start of its executions."""
+        if self.step is None:
+            return 0.0
+        started_us = self.step.launch_us * self.steps_per_execution
+        steps_us = self.steps_per_epoch * (self.ipu_step_us - self.step.launch_us)
+        return steps_us + self.executions_per_epoch * started_us
 
     @property
     def samples_per_second(self) -> float:

@@ -73,7 +73,7 @@ def make_plan(
         step=timing.step,
         steps_per_epoch=steps,
         steps_per_execution=execution,
-        executions_per_epoch=steps // execution,
+        executions_per_epoch=1 if request.steady else steps // execution,
         updates_per_epoch=steps // request.gradient_accumulation
         if request.training
         else 0,

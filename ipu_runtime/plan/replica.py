@@ -33,7 +33,7 @@ from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.rules.replica_counts import (
     ipus_per_replica,
     replica_count,
-    steps_per_replica,
+    steps_of_execution,
 )
 from ipu_runtime.plan.schedule.building import fifo_depths
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
@@ -55,6 +55,10 @@ _SPELLINGS = {
     "lambipuoptimizer": "lamb",
     "sgdipuoptimizer": "sgd",
 }
+
+
+_WORTH_A_HOST = 0.02
+"""Share of a step in which hosts are waited for, from which it is said."""
 
 
 class Replica(NamedTuple):
@@ -190,7 +194,7 @@ class Replica(NamedTuple):
 
     def feed_problems(self, timing: Timing) -> list[Problem]:
         """Say that the hosts decide how fast it goes, and how many would not."""
-        if not timing.late_us:
+        if timing.late_us < _WORTH_A_HOST * timing.step.total_us:
             return []
         needs = "1 host needs" if self.hosts == 1 else f"{self.hosts} hosts need"
         device_us = timing.step.total_us - timing.late_us
@@ -361,7 +365,7 @@ def describe_replica(
     stages = pipeline.stages if pipeline else 1
     mapping = tuple(range(stages))
     depth = (0,) * stages
-    steps = max(min(request.steps_per_execution, steps_per_replica(request)), 1)
+    steps = steps_of_execution(request)
     micro_batches = request.gradient_accumulation
     if not request.training:
         micro_batches = steps if pipeline else 1

@@ -19,6 +19,7 @@ from ipu_runtime.reports.bar_chart import (
     span_chart,
     stacked_bars,
 )
+from ipu_runtime.reports.epoch_words import epoch_words
 from ipu_runtime.reports.instance_words import instance_sentence
 from ipu_runtime.reports.line_chart import PlottedLine, line_chart
 from ipu_runtime.reports.markup import Html, joined, section, table, tag
@@ -70,6 +71,8 @@ def _summary(plan: Plan) -> Html:
             f"compiling {plan.compile_s:.0f} s. All modelled."
         )
         parts.append(tag("p", words))
+        if short := epoch_words(plan):
+            parts.append(tag("p", f"{short}. All modelled."))
         if spread := instance_sentence(plan):
             parts.append(tag("p", f"{spread}. All modelled."))
         times = {part.title: part.us for part in step_parts(plan.step)}

@@ -27,8 +27,10 @@ class Device:
     """Replicas by which losses are divided; more than 1 only under PopDistStrategy."""
     instance: Instance = field(default_factory=Instance)
     """This process among those that train together; alone but with PopDistStrategy."""
+    steady: bool = False
+    """Whether plans are of a steady state, however few the samples are."""
     hosts: int = 0
-    """Hosts that these processes are modelled on."""
+    """Hosts that these processes are modelled on; 0 for those the system has."""
     seed: int = 0
     """Seed of everything random on the device (`reset_ipu_seed`)."""
     identical_replicas: bool = False

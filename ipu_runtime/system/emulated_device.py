@@ -16,7 +16,9 @@ from ipu_runtime.system.engine_options import current_engine_options
 from ipu_runtime.system.instances import Instance, current_instance
 from ipu_runtime.system.poplar_flags import current_flags
 
-_system: ContextVar[tuple[str, str, int]] = ContextVar("system", default=("", "", 1))
+_system: ContextVar[tuple[str, str, int, bool]] = ContextVar(
+    "system", default=("", "", 0, False)
+)
 """Name of the emulated system, the file that adds to the hardware table, and hosts."""
 
 
@@ -37,10 +39,17 @@ class DeviceUser(Protocol):
 
 @contextmanager
 def emulated_system(
-    name: str, hardware_file: str = "", hosts: int = 0
+    name: str, hardware_file: str = "", hosts: int = 0, *, steady: bool = False
 ) -> Iterator[None]:
-    """Emulate a system of the hardware table; otherwise the smallest that is enough."""
-    token = _system.set((name, hardware_file, hosts))
+    """Emulate a system of the hardware table; otherwise the smallest that is enough.
+
+    Args:
+        name: The system.
+        hardware_file: What adds to the table.
+        hosts: Machines that feed it; 0 for those that it is sold with.
+        steady: Whether plans are of a steady state, however few the samples are.
+    """
+    token = _system.set((name, hardware_file, hosts, steady))
     try:
         yield
     finally:
@@ -68,13 +77,14 @@ def device_for(strategy: DeviceUser | None, shard_count: int = 1) -> Device:
         config["ipu_model.tiles_per_ipu"] = tiles
     compiler_options = config.get("compilation_poplar_options", {})
     too_large_allowed = compiler_options.get("debug.allowOutOfMemory") == "true"
-    system, hardware_file, hosts = _system.get()
+    system, hardware_file, hosts, steady = _system.get()
     device = Device(
         ipus=ipus,
         config=config,
         system=system or _smallest_system(state.ipus(name), config),
         hardware_file=hardware_file,
         hosts=hosts,
+        steady=steady,
         check_memory=not (
             too_large_allowed or current_engine_options().allow_out_of_memory
         ),

@@ -30,6 +30,8 @@ VARIANTS = (
     ("mnist-ipu", "train.optimizer=momentum", "model.dtype=float16"),
     ("mnist-ipu", "ipu.io_tiles.num_io_tiles=32", "ipu.allow_recompute=true"),
     ("mnist-ipu", "model.layers[0].dtype=float16"),
+    ("mnist-ipu-faster", "data.dataset=synthetic", "execution.hosts=1"),
+    ("cifar10-ipu-estimator", "data.dataset=synthetic"),
     ("mnist-ipu-replicated", "ipu.optimizations.enable_graph_outlining=false"),
     ("mnist-ipu-pipelined", "pipeline.schedule=Interleaved"),
     ("mnist-ipu-pipelined", "pipeline.schedule=Sequential", "ipu.allow_recompute=true"),

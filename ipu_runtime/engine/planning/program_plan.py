@@ -51,6 +51,7 @@ def on_device(request: PlanRequest, device: Device) -> PlanRequest:
         request,
         batches=request.batches * instances,
         ipus=device.ipus * instances,
+        steady=device.steady,
         instances=instances,
         hosts=device.hosts if instances == device.instance.count else 0,
         system=device.system,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 
+_STEADY_STEPS = 1000
+
 
 def shard_count(pipeline: PipelineRequest | None) -> int:
     """Return how many IPUs one replica needs, before rounding up."""
@@ -28,3 +30,20 @@ def steps_per_replica(request: PlanRequest) -> int:
     """Return the steps that each replica runs per epoch."""
     replicas = replica_count(request)
     return max(request.batches, 0) // replicas if replicas else 0
+
+
+def steps_of_execution(request: PlanRequest) -> int:
+    """Return the steps of one execution on each replica, at most those of an epoch."""
+    if not request.steady:
+        return max(min(request.steps_per_execution, steps_per_replica(request)), 1)
+    if request.training:
+        return steady_steps(request.gradient_accumulation)
+    return steady_steps(request.pipeline.stages if request.pipeline else 1)
+
+
+def steady_steps(unit: int) -> int:
+    """Return the steps of an execution in a steady state, in units of so many.
+
+    About as many as an epoch of the documents' MNIST has.
+    """
+    return -(-_STEADY_STEPS // max(unit, 1)) * max(unit, 1)

@@ -52,7 +52,12 @@ def test_five_different_mistakes_are_reported_at_once() -> None:
         ("data", {"preparation": "trimm"}, "data.preparation", "did you mean trim?"),
         ("data", {"dataset": "minst"}, "data.dataset", "neither a known data set"),
         ("data", {"train_samples": 60001}, "data.train_samples", "60000"),
-        ("data", {"train_samples": 63}, "data.train_samples", "no batch of 64"),
+        (
+            "data",
+            {"train_samples": 63},
+            "data.train_samples",
+            "fill a batch of 64",
+        ),
         ("data", {"preparation": "none"}, "data.preparation", "partial batch"),
         ("data", {"preparation": "repeat"}, "train.steps_per_epoch", "no end"),
         ("train", {"steps_per_epoch": 938}, "train.steps_per_epoch", "937"),

@@ -25,6 +25,7 @@ from workbench.core.data.epoch_order import training_order
 from workbench.core.data.sample_counts import (
     count,
     evaluation_steps_per_execution,
+    is_steady,
     training_steps_per_execution,
 )
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -52,7 +53,12 @@ def train_with_estimator(
     model_dir = _model_dir(spec, context)
     observer = RunObserver(context)
     with (
-        emulated_system(spec.execution.system, hardware_file(), spec.execution.hosts),
+        emulated_system(
+            spec.execution.system,
+            hardware_file(),
+            spec.execution.hosts,
+            steady=is_steady(spec),
+        ),
         _quiet_tensorflow(),
         _kept_in(model_dir),
     ):

@@ -18,6 +18,7 @@ from workbench.core.data.dataset import PreparedPart, load_prepared
 from workbench.core.data.epoch_order import training_order
 from workbench.core.data.sample_counts import (
     evaluation_steps_per_execution,
+    is_steady,
     training_steps_per_execution,
 )
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -46,7 +47,12 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
     observer = RunObserver(context)
     strategy = PopDistStrategy() if instance.count > 1 else IPUStrategy()
     with (
-        emulated_system(spec.execution.system, hardware_file(), spec.execution.hosts),
+        emulated_system(
+            spec.execution.system,
+            hardware_file(),
+            spec.execution.hosts,
+            steady=is_steady(spec),
+        ),
         strategy.scope(),
         observed_by(observer),
     ):

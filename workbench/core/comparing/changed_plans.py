@@ -29,6 +29,7 @@ _PATHS = {
     "gradient_accumulation": "execution.gradient_accumulation",
     "optimizer": "train.optimizer",
     "training": "training",
+    "steady": "steady state",
     "ipus": "ipu.auto_select_ipus",
     "system": "execution.system",
     "model": MODEL,

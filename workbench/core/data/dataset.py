@@ -32,7 +32,7 @@ from workbench.core.data.model_tensors import (
     numbers_to_meet,
     suited,
 )
-from workbench.core.data.sample_counts import PartCount, SampleCounts, count
+from workbench.core.data.sample_counts import PartCount, SampleCounts, count, is_made_up
 from workbench.core.data.synthetic_data import synthetic_tensors
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.resolved_model import resolved
@@ -83,7 +83,7 @@ def load_prepared(
         spec: The experiment.
         tell: Told what is going on when that takes long, as a download does.
     """
-    if spec.data.dataset == "synthetic":
+    if is_made_up(spec):
         return _made_up(spec)
     if spec.data.read is not None:
         return _of_function(spec, spec.data.read)

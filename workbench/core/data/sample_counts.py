@@ -48,30 +48,76 @@ class SampleCounts:
 def count(spec: ExperimentSpec) -> SampleCounts:
     """Return the samples and batches of an experiment.
 
-    Training batches come in units of one per replica and micro-batch of a weight
-    update; test batches in units of one per replica.
+    Training batches come in whole executions of all replicas, or where the data have
+    not one of those in whole weight updates; test batches in units of one per replica.
+    Made-up samples are never too few: there are as many as that takes.
     """
     facts = data_facts(spec.data)
-    data = spec.data
+    data, made_up = spec.data, is_made_up(spec)
     replicas = max(topology(spec).replicas, 1)
-    train = _limited(facts.train_samples, data.train_samples, data.dataset)
-    test = _limited(facts.test_samples, data.test_samples, data.dataset)
+    train = _limited(facts.train_samples, data.train_samples, made_up)
+    test = _limited(facts.test_samples, data.test_samples, made_up)
     unit = data.batch_size * replicas
-    train_unit = unit * max(spec.execution.gradient_accumulation, 1)
+    steps = spec.train.steps_per_epoch
+    # One pipeline run of an evaluation takes a multiple of its stages.
+    test_unit = unit * (max(spec.pipeline.stages, default=0) + 1)
+    train_unit = unit * trimmed_steps(spec)
     if data.preparation == "repeat":
         # The passes follow each other, so only a batch has to be whole.
         train_unit = data.batch_size
+    if made_up and data.preparation != "none":
+        asked = max(train, steps * data.batch_size)
+        train, test = _rounded_up(asked, train_unit), _rounded_up(test, test_unit)
     counted = _count(train, train_unit, data.batch_size, data.preparation)
-    steps = spec.train.steps_per_epoch
     if steps:
         counted = _limit_steps(counted, steps, data.batch_size, data.preparation)
     # Evaluation goes through the test data once, so there is nothing to repeat.
     test_preparation = "trim" if data.preparation == "repeat" else data.preparation
-    # One pipeline run of an evaluation takes a multiple of its stages.
-    test_unit = unit * (max(spec.pipeline.stages, default=0) + 1)
     return SampleCounts(
         counted, _count(test, test_unit, data.batch_size, test_preparation)
     )
+
+
+def is_made_up(spec: ExperimentSpec) -> bool:
+    """Tell whether the samples are made to suit the model, as many as it takes."""
+    return spec.data.dataset == "synthetic"
+
+
+def is_steady(spec: ExperimentSpec) -> bool:
+    """Tell whether figures are of a steady state: nothing says when an epoch ends."""
+    return is_made_up(spec) and spec.execution.steps_per_execution == "epoch"
+
+
+def trimmed_steps(spec: ExperimentSpec) -> int:
+    """Return the steps of each replica that training data are cut into.
+
+    As the documents do: whole executions, each of which holds whole weight updates. Who
+    says how many steps an epoch has is taken at his word, and data that have not one
+    whole execution are cut into weight updates.
+    """
+    update = max(spec.execution.gradient_accumulation, 1)
+    chosen = spec.execution.steps_per_execution
+    if isinstance(chosen, str) or chosen % update or spec.train.steps_per_epoch:
+        return update
+    if is_made_up(spec):
+        return chosen
+    data, replicas = spec.data, max(topology(spec).replicas, 1)
+    available = _limited(data_facts(data).train_samples, data.train_samples, False)
+    whole = available >= data.batch_size * replicas * chosen
+    return chosen if whole else update
+
+
+def sample_words(spec: ExperimentSpec) -> str:
+    """Return how many batches an epoch has, and what becomes of the other samples."""
+    counted = count(spec).train
+    text = f"{counted.batches:,} batches an epoch"
+    if is_made_up(spec):
+        text += f", of {counted.available:,} made-up samples"
+    if counted.dropped:
+        text += f", drops {counted.dropped:,} of {counted.available:,} samples"
+    if counted.added:
+        text += f", adds {counted.added:,} empty samples"
+    return text
 
 
 def training_steps_per_execution(spec: ExperimentSpec) -> int:
@@ -96,10 +142,14 @@ def evaluation_steps_per_execution(spec: ExperimentSpec) -> int:
     return max(steps, 1)
 
 
-def _limited(available: int, limit: int, dataset: str) -> int:
-    if limit and dataset == "synthetic":
+def _limited(available: int, limit: int, made_up: bool) -> int:
+    if limit and made_up:
         return limit
     return min(available, limit) if limit else available
+
+
+def _rounded_up(samples: int, unit: int) -> int:
+    return -(-samples // unit) * unit
 
 
 def _count(available: int, unit: int, batch_size: int, preparation: str) -> PartCount:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.plan.model.model_spec import Layer
+from ipu_runtime.reports.quantities import byte_size
+from workbench.core.data.dataset_facts import DatasetError
 from workbench.core.data.model_tensors import compared_outputs, model_tensors
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.losses import Loss
@@ -17,7 +21,16 @@ from workbench.core.experiment.resolved_model import resolved
 def synthetic_tensors(
     spec: ExperimentSpec, part: int, samples: int
 ) -> tuple[list[npt.NDArray[Any]], list[npt.NDArray[Any]]]:
-    """Return samples for every input of a model, labels for every output."""
+    """Return samples for every input of a model, labels for every output.
+
+    There are as many as the IPUs of an experiment take, which may be a whole Pod's.
+    """
+    values = sum(prod(entry.shape) for entry in model_tensors(spec)[0])
+    if 4 * values * samples > memory_bytes():
+        size = byte_size(4 * values * samples)
+        hint = "use fewer IPUs, a smaller data.batch_size, or only plan it"
+        text = f"{samples:,} made-up samples are {size}, more than the memory"
+        raise DatasetError("synthetic", text, hint)
     random = np.random.default_rng([spec.experiment.seed, part])
     model, _ = resolved(spec.model)
     layers = model.layers if model else ()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.reports.quantities import plural
 from workbench.core.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
@@ -20,7 +21,7 @@ from workbench.core.data.model_tensors import (
     model_tensors,
     tensor_problems,
 )
-from workbench.core.data.sample_counts import count
+from workbench.core.data.sample_counts import count, is_made_up
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.losses import Loss
 from workbench.core.experiment.resolved_model import resolved
@@ -88,7 +89,7 @@ def check_samples(spec: ExperimentSpec) -> Iterator[Problem]:
         ("train_samples", spec.data.train_samples, facts.train_samples),
         ("test_samples", spec.data.test_samples, facts.test_samples),
     ):
-        if asked > available and spec.data.dataset != "synthetic":
+        if asked > available and not is_made_up(spec):
             yield Problem(
                 f"data.{name}",
                 f"{asked} are more than the {available} of {spec.data.dataset}",
@@ -114,11 +115,14 @@ def check_samples(spec: ExperimentSpec) -> Iterator[Problem]:
         )
     for part, counted in (("train", counts.train), ("test", counts.test)):
         needed = part == "train" or spec.train.evaluate
-        if needed and not counted.batches:
+        # Repeated data have as many batches as steps are asked for, if they have one.
+        if needed and not (counted.batches and counted.prepared):
+            each = " for every replica and micro-batch"
+            each = "" if spec.data.preparation == "repeat" else each
             yield Problem(
                 f"data.{part}_samples",
-                f"{counted.available} samples make no batch of "
-                f"{spec.data.batch_size} for every replica and micro-batch",
+                f"{plural(counted.available, 'sample')} cannot fill a batch of "
+                f"{spec.data.batch_size}{each}",
                 "use more samples or a smaller data.batch_size",
             )
 
@@ -136,7 +140,7 @@ def check_shapes(spec: ExperimentSpec) -> Iterator[Problem]:
         yield from tensor_problems(spec, facts)
         return
     if len(model.input_layers) != 1 or len(model.outputs) != 1:
-        if spec.data.dataset != "synthetic":
+        if not is_made_up(spec):
             yield Problem(
                 "model.layers",
                 f"has {len(model.input_layers)} inputs and {len(model.outputs)} "

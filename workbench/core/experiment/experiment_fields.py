@@ -71,9 +71,9 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "data.preparation",
         Kind.CHOICE,
         "trim",
-        "What happens to samples that do not fill a batch: trim drops them, repeat "
-        "loops over the data, pad adds zeros with sample weight 0, none keeps a "
-        "partial batch (CPU only).",
+        "What happens to samples that do not fill a batch, a weight update or an "
+        "execution: trim drops them, repeat loops over the data, pad adds zeros with "
+        "sample weight 0, none keeps a partial batch (CPU only).",
         (_NUMERICS,),
         choices=("trim", "repeat", "pad", "none"),
     ),
@@ -96,7 +96,8 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "data.train_samples",
         Kind.INT,
         0,
-        "Training samples to use; 0 means all.",
+        "Training samples to use; 0 means all. Made-up ones are so many at least, in "
+        "whole executions on all IPUs.",
         (_NUMERICS, _TIME),
         minimum=0,
     ),
@@ -104,7 +105,7 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "data.test_samples",
         Kind.INT,
         0,
-        "Test samples to use; 0 means all.",
+        "Test samples to use; 0 means all. Made-up ones are so many at least.",
         (_NUMERICS,),
         minimum=0,
     ),

@@ -16,6 +16,7 @@ from ipu_runtime.plan.hardware import HardwareTable, System
 from ipu_runtime.plan.model.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.replica import describe_replica
+from ipu_runtime.plan.rules.replica_counts import steady_steps
 from ipu_runtime.plan.step_time import parts_us
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.least_memory import Floats
@@ -47,6 +48,8 @@ class AroundLayers:
     """The host's time to start an execution."""
     batches: int
     """Of an epoch."""
+    steady: bool
+    """Whether an execution is longer than the samples last."""
     filled: bool
     """Whether the last weight update is filled up, and not left out."""
     hosts: int
@@ -82,6 +85,7 @@ class AroundLayers:
             rearranged_us=_rearranged_us(request, system, table),
             launch_us=constants["launch_us"],
             batches=request.batches,
+            steady=request.steady,
             filled=filled,
             hosts=request.hosts,
             training=request.training,
@@ -131,9 +135,13 @@ class AroundLayers:
         )
 
     def least_launch_us(self, choice: Choice) -> float:
-        """Return its share of starting an execution, which has an epoch at most."""
+        """Return its share of starting an execution, which has an epoch at most,
+        or what a steady state takes."""
         updates = self.batches / (choice.replicas * choice.accumulation)
-        if self.filled:
+        if self.steady:
+            unit = choice.accumulation if self.training else choice.stages
+            updates = steady_steps(unit) / choice.accumulation
+        elif self.filled:
             updates = math.ceil(updates)
         elif self.training:
             updates = max(math.floor(updates), 1)

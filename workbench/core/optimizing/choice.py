@@ -9,7 +9,7 @@ from typing import Any
 from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.experiment.experiment_rules import ELSEWHERE
-from workbench.core.experiment.experiment_spec import Data, ExperimentSpec, Pipeline
+from workbench.core.experiment.experiment_spec import ExperimentSpec, Pipeline
 from workbench.core.experiment.topology import topology
 from workbench.core.planning.staged_spec import staged_spec
 
@@ -161,22 +161,8 @@ def with_choice(
         # The host starts an execution; nothing is gained by shorter ones.
         steps_per_execution="epoch",
     )
-    data = _enough_data(spec.data, choice)
-    chosen = replace(spec, data=data, ipu=ipu, pipeline=pipeline, execution=execution)
+    chosen = replace(spec, ipu=ipu, pipeline=pipeline, execution=execution)
     return staged_spec(chosen, cuts)
-
-
-def _enough_data(data: Data, choice: Choice) -> Data:
-    """Return as many made-up samples as whole weight updates take."""
-    if data.dataset != "synthetic":
-        return data
-    testing = choice.device.micro_batch * choice.replicas * choice.stages
-    return replace(
-        data,
-        train_samples=-(-data.train_samples // choice.global_batch)
-        * choice.global_batch,
-        test_samples=-(-data.test_samples // testing) * testing,
-    )
 
 
 def _options(now: Mapping[str, Any], device: DeviceChoice) -> dict[str, Any]:

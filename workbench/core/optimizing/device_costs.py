@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ipu_runtime.plan.planner import make_plan
+from workbench.core.data.sample_counts import is_made_up
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.allowed_cuts import AllowedCuts
 from workbench.core.optimizing.bounds import LayerCosts
@@ -42,7 +43,7 @@ class DeviceCosts:
             if key[1]:
                 request = replace(request, gradient_accumulation=2)
             plan = make_plan(request, with_remedies=False)
-            filled = spec.data.preparation != "trim" or spec.data.dataset == "synthetic"
+            filled = spec.data.preparation != "trim" or is_made_up(spec)
             self._known[key] = LayerCosts.of(
                 plan, self._allowed, filled=filled, any_device=any_device
             )

@@ -13,6 +13,7 @@ from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.data.sample_counts import count as count_samples
+from workbench.core.data.sample_counts import is_made_up
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.optimizing.allowed_cuts import AllowedCuts
 from workbench.core.optimizing.choice import (
@@ -198,8 +199,9 @@ class SearchSpace:
     @cached_property
     def _samples(self) -> float:
         """Samples of an epoch; made-up ones are as many as it takes."""
-        made_up = self.spec.data.dataset == "synthetic"
-        return math.inf if made_up else count_samples(self.spec).train.available
+        if is_made_up(self.spec):
+            return math.inf
+        return count_samples(self.spec).train.available
 
     def _or_own(self, field: str, own: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
         if field in self.fixed:

@@ -17,6 +17,7 @@ from workbench.core.data.model_tensors import compared_outputs
 from workbench.core.data.sample_counts import (
     count,
     evaluation_steps_per_execution,
+    is_steady,
     training_steps_per_execution,
 )
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -52,6 +53,7 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
             if value != IPU_CONFIG_FIELD[path].default
         },
         hardware_file=hardware_file(),
+        steady=is_steady(spec),
         instances=spec.execution.instances,
         hosts=spec.execution.hosts,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from ipu_runtime.plan.advice import Advice, advise
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
 from ipu_runtime.plan.step_parts import step_parts, step_words
+from ipu_runtime.reports.epoch_words import epoch_words
 from ipu_runtime.reports.instance_words import host_words, instance_words
 from ipu_runtime.reports.quantities import count, duration, microseconds, share
 from workbench.core.planning.plan_tables import layer_lines, memory_lines, stage_lines
@@ -19,10 +21,14 @@ _BAR = 24
 _MOST_REPLICAS = 4
 
 
-def plan_lines(plan: Plan, title: str, style: TextStyle) -> list[str]:
-    """Return the whole plan."""
+def plan_lines(
+    plan: Plan, title: str, style: TextStyle, samples: str = ""
+) -> list[str]:
+    """Return the whole plan; `samples` says what an epoch makes of the data."""
     lines = [title, _device(plan, style), ""]
     lines += _headline(plan)
+    notes = [text for text in (samples, epoch_words(plan)) if text]
+    lines += [f"  {row}" for text in notes for row in wrap(text, style.width - 2)]
     lines += ["", *_time_parts(plan, style)]
     lines += ["", *memory_lines(plan.memory, style)]
     if plan.schedule:
@@ -70,9 +76,10 @@ def _device(plan: Plan, style: TextStyle) -> str:
 def _headline(plan: Plan) -> list[str]:
     accumulation = plan.request.gradient_accumulation
     batch = plan.request.batch_size * accumulation * max(plan.replicas, 1)
-    epoch_us = plan.ipu_step_us * plan.steps_per_epoch
+    epoch_us = plan.epoch_us
     epoch = microseconds(epoch_us) if epoch_us < 1e6 else duration(epoch_us / 1e6)
     updates = f", {_number(plan.updates_per_epoch, 'weight update')} of {batch} samples"
+    whole = plan.steps_per_epoch // max(plan.executions_per_epoch, 1)
     rows = [
         (
             "per batch",
@@ -87,7 +94,7 @@ def _headline(plan: Plan) -> list[str]:
             epoch,
             f"{_number(plan.steps_per_epoch, 'step')}, "
             f"{_number(plan.executions_per_epoch, 'execution')} of "
-            f"{plan.steps_per_execution}{updates if plan.request.training else ''}",
+            f"{whole}{updates if plan.request.training else ''}",
         ),
         ("compilation", duration(plan.compile_s), "before the first step"),
     ]

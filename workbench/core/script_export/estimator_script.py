@@ -19,6 +19,7 @@ from workbench.core.script_export.parts import (
     order_function,
     stage_count,
     switch_lines,
+    trimmed_code,
 )
 from workbench.core.script_export.python_text import call
 from workbench.core.script_export.script_error import ScriptError
@@ -140,11 +141,8 @@ def _flags(spec: ExperimentSpec) -> str:
 
 
 def _prepare(spec: ExperimentSpec) -> str:
-    update = "samples * args.gradient_accumulation_count"
-    if spec.data.preparation == "repeat":
-        update = "args.batch_size"
     filled = "samples * NUM_STAGES" if spec.pipeline.stages else "samples"
-    return _PREPARE.format(update=update, filled=filled)
+    return _PREPARE.format(update=trimmed_code(spec), filled=filled)
 
 
 def _make_estimator(pipelined: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workbench.core.data.model_tensors import compared_outputs, has_accuracy
+from workbench.core.data.sample_counts import is_made_up
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.losses import Loss
 from workbench.core.experiment.topology import topology
@@ -132,7 +133,7 @@ def _constants(spec: ExperimentSpec) -> str:
         "NUM_IPUS": ipu_count(spec),
         "SEED": spec.experiment.seed,
     }
-    if spec.data.dataset == "synthetic" or spec.data.read is not None:
+    if is_made_up(spec) or spec.data.read is not None:
         del values["NUM_CLASSES"]
     if spec.pipeline.stages:
         values["NUM_STAGES"] = stage_count(spec)

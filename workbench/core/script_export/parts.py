@@ -16,6 +16,7 @@ from workbench.core.data.dataset_facts import (
     takes_bytes,
 )
 from workbench.core.data.model_tensors import compared_outputs, meets
+from workbench.core.data.sample_counts import is_made_up, trimmed_steps
 from workbench.core.experiment.experiment_spec import ExperimentSpec, Pipeline
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.experiment.topology import topology
@@ -114,7 +115,7 @@ def switch_lines(name: str, default: bool, text: str) -> list[str]:
 def load_function(spec: ExperimentSpec) -> str:
     """Return `load_data`, which gives the samples as the model takes them."""
     data = spec.data
-    if data.dataset == "synthetic":
+    if is_made_up(spec):
         return synthetic_function(spec)
     facts = data_facts(data)
     if facts.inputs:
@@ -160,6 +161,16 @@ def _labels_code(spec: ExperimentSpec, facts: DatasetFacts) -> str:
     if (loss.labels or spec.data.labels) == "sparse":
         return f'{numbers}.astype("int32")'
     return f"keras.utils.to_categorical({numbers}, NUM_CLASSES)"
+
+
+def trimmed_code(spec: ExperimentSpec) -> str:
+    """Return source for the samples that training data are cut into."""
+    if spec.data.preparation == "repeat":
+        return "args.batch_size"
+    steps, update = trimmed_steps(spec), "args.gradient_accumulation_count"
+    if steps == spec.execution.gradient_accumulation:
+        return f"samples * {update}"
+    return f"samples * np.lcm({steps}, {update})"
 
 
 def order_function(spec: ExperimentSpec) -> str:

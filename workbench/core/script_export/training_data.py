@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.script_export.parts import TRIM
+from workbench.core.script_export.parts import TRIM, trimmed_code
 from workbench.core.script_export.poprun_parts import SHARED_ORDER, shared_out
 from workbench.core.script_export.source_data import TRIM_ALL, has_many
 
@@ -32,16 +32,13 @@ def prepare_functions(spec: ExperimentSpec) -> list[str]:
     """Return `prepare_data`, which gives whole batches, and what it calls."""
     preparation = spec.data.preparation
     change = "pad" if preparation == "pad" else "trim"
-    update = "samples * args.gradient_accumulation_count"
-    if preparation == "repeat":
-        update = "args.batch_size"
     filled = "samples * count_stages(args)" if spec.pipeline.stages else "samples"
     lines = ["def prepare_data(args):", "    train, test = load_data()"]
     if preparation == "none":
         lines += ["    if not args.use_ipu:", "        return train, test"]
     lines += [
         "    samples = args.batch_size * count_replicas(args)",
-        f"    train = {change}(train, {update})",
+        f"    train = {change}(train, {trimmed_code(spec)})",
         f"    return train, {change}(test, {filled})",
     ]
     trim = TRIM_ALL if has_many(spec) else TRIM

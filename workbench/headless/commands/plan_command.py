@@ -12,6 +12,7 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json, walks_to_json
 from ipu_runtime.plan.problem import Severity
+from workbench.core.data.sample_counts import sample_words
 from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
 from workbench.core.planning.text_table import TextStyle
 from workbench.headless.diagnostics import report_problems, say
@@ -121,7 +122,9 @@ def run_plan(args: argparse.Namespace) -> int:
             title = (
                 f"{name}: {spec.experiment.title}" if spec.experiment.title else name
             )
-            for line in (*plan_lines(plan, title, text_style(args)), *more_text):
+            samples = sample_words(spec) if plan.request.training else ""
+            shown = plan_lines(plan, title, text_style(args), samples)
+            for line in (*shown, *more_text):
                 print_line(line)
             if args.schedules:
                 from workbench.core.planning.schedule_text import schedule_lines

@@ -9,6 +9,7 @@ from textual.content import Content
 
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.step_parts import step_parts, step_words
+from ipu_runtime.reports.epoch_words import epoch_words
 from ipu_runtime.reports.instance_words import instance_words
 from ipu_runtime.reports.quantities import (
     byte_size,
@@ -41,7 +42,7 @@ _FIGURES: tuple[
 ] = (
     ("per batch", lambda plan: plan.ipu_us_per_batch, microseconds, True),
     ("samples/s", lambda plan: plan.samples_per_second, count, True),
-    ("epoch", lambda plan: plan.ipu_step_us * plan.steps_per_epoch, microseconds, True),
+    ("epoch", lambda plan: plan.epoch_us, microseconds, True),
     ("memory", lambda plan: plan.memory_fraction, share, False),
     ("bubble", lambda plan: plan.bubble_fraction, share, False),
     ("updates", lambda plan: plan.updates_per_epoch, count, False),
@@ -71,6 +72,8 @@ def plan_summary(draft: Draft, width: int) -> Content:
     rows += [line((row, "" if valid else MUTED)) for row in device]
     rows += _figures(plan, draft.preset_plan, valid)
     rows += [line((row, MUTED)) for row in wrapped(_samples(draft), width)]
+    if short := epoch_words(plan):
+        rows += [line((row, MUTED)) for row in wrapped(short, width)]
     rows.append(line(("where a step's time goes", HEADING)))
     definition = wrapped(f"in a step {step_words(plan.replicas)}", width)
     rows += [line((row, MUTED)) for row in definition]
@@ -112,13 +115,7 @@ def _samples(draft: Draft) -> str:
     # Loaded with the plan, after the first frame.
     from workbench.core.data import sample_counts
 
-    counted = sample_counts.count(draft.spec).train
-    text = f"{counted.batches:,} batches an epoch"
-    if counted.dropped:
-        text += f", drops {counted.dropped:,} of {counted.available:,} samples"
-    if counted.added:
-        text += f", adds {counted.added:,} empty samples"
-    return text
+    return sample_counts.sample_words(draft.spec)
 
 
 def _figures(plan: Plan, preset: Plan | None, valid: bool) -> list[Content]:
