@@ -57,4 +57,6 @@ def spared() -> Iterator[None]:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep records, presets and settings in a directory of the test."""
     monkeypatch.setenv("IPU_WORKBENCH_HOME", str(tmp_path / "home"))
+    # What may run is a fact of the user, which no such directory can say.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "home"

@@ -6,11 +6,14 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fuzz.cases import Outcome, command
 from workbench.core.experiment.preset_store import load_preset
+from workbench.core.models.model_source import parse_source
+from workbench.core.models.source_files import content_key
 from workbench.core.runs.events import EpochEnded, RunStatus
 from workbench.core.runs.run_checkpoint import Checkpoint, save
 from workbench.core.runs.run_index import WORTH_WRITING
@@ -173,3 +176,66 @@ def test_the_store_itself_may_be_a_link(home: Path, tmp_path: Path) -> None:
     assert (disk / record.run_id / "run.json").is_file()
     listed = command("runs", "list", "--json").out
     assert json.loads(listed)["run_id"] == record.run_id
+
+
+def _evil(tmp_path: Path) -> tuple[Path, str]:
+    ran = tmp_path / "ran"
+    code = f"open({str(ran)!r}, 'w')\ndef build(): ...\n"
+    (tmp_path / "evil.py").write_text(code)
+    return ran, f"{tmp_path / 'evil.py'}:build"
+
+
+def _with_code(tables: dict[str, Any], path: str, named: str) -> dict[str, Any]:
+    section, _, key = path.partition(".")
+    table = {name: row for name, row in tables[section].items() if name != "layers"}
+    return {**tables, section: {**table, key: named, "trusted": True}}
+
+
+@pytest.mark.parametrize("path", ["model.source", "data.dataset"])
+@pytest.mark.parametrize("content", [None, "", "of the source"])
+def test_a_record_from_elsewhere_runs_no_code(
+    path: str,
+    content: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = _record()
+    ran, named = _evil(tmp_path)
+    description = json.loads((record.directory / "run.json").read_text())
+    tables = _with_code(description["spec"], path, named)
+    if content is not None:
+        known = content_key(parse_source(named, (784,))) if content else ""
+        tables[path.partition(".")[0]]["content"] = known
+    (record.directory / "run.json").write_text(
+        json.dumps({**description, "spec": tables})
+    )
+    for words in (
+        *COMMANDS[:-1],
+        ("export", "RUN"),
+        ("export", "RUN", "--trust"),
+        ("runs", "compare", "--explain", "RUN", "RUN"),
+    ):
+        command(*(record.run_id if w == "RUN" else w for w in words))
+        assert not ran.exists()
+    assert command("export", record.run_id).code == 2
+
+
+@pytest.mark.parametrize("path", ["model.source", "data.dataset"])
+def test_a_sweep_from_elsewhere_runs_no_code(
+    path: str, home: Path, tmp_path: Path
+) -> None:
+    grid = ("--plan-only", "--grid=data.batch_size=16,32", "--group=s")
+    assert command("sweep", "mnist-dense", *grid).code == 0
+    ran, named = _evil(tmp_path)
+    file = home / "sweeps" / "s" / "sweep.json"
+    sweep = json.loads(file.read_text())
+    sweep |= {"tables": _with_code(sweep["tables"], path, named)}
+    file.write_text(json.dumps(sweep))
+    (home / "sweeps" / "s" / "points.jsonl").write_text("")
+    resumed = command("sweep", "--resume=s")
+    assert resumed.code == 2
+    assert "--trust" in resumed.err
+    assert not ran.exists()
+    # No point is held for one that cannot run: it was not its fault.
+    assert (home / "sweeps" / "s" / "points.jsonl").read_text() == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -316,9 +317,14 @@ def test_an_imported_experiment_runs(
     assert main(["import", *arguments], {}, _no_app) == 0
     assert "reading" in capsys.readouterr().err
     once = ["--set", "data.train_samples=8", "--set", "train.evaluate=false"]
+    # Who has named it has trusted it, as it was then.
+    assert main(["plan", preset, *once], {}, _no_app) == 0
+    with Path(functions).open("a") as code:
+        code.write("# Somebody has changed it.\n")
     assert main(["run", preset, *once], {}, _no_app) == 2
     assert "--trust" in capsys.readouterr().err
     assert main(["run", preset, "--trust", *once], {}, _no_app) == 0
+    assert main(["plan", preset, *once], {}, _no_app) == 0
 
 
 def _no_app(*, theme: str | None, ascii_only: bool) -> int:
@@ -368,8 +374,12 @@ def test_a_lambda_runs_only_when_trusted(
     assert not mark.exists()
     load_experiment(str(path), trust=True)
     assert mark.exists()
-    # What was read with trust is not shown without it.
-    assert load_experiment(str(path)).spec is None
+    # It is trusted from then on, and another file of the same content is not.
+    assert load_experiment(str(path)).spec is not None
+    mark.unlink()
+    other = Path(shutil.copy(path, tmp_path / "other.keras"))
+    assert load_experiment(str(other)).spec is None
+    assert not mark.exists()
 
 
 def _with_own_class(folder: Path, name: str) -> Path:

@@ -293,7 +293,7 @@ def _captured(
     model = captured_source(capture.program)
     write_capture(file, CapturedModel("script", arguments, "fit-1", model, tables))
     source = parse_source(str(file))
-    read_source(source, lambda text: None, trust=False)
+    read_source(source, lambda text: None, trust=False, calls=False)
     spec, problems = validate({**tables, "model": {"source": source.text}})
     assert spec is not None, problems
     return capture, spec

@@ -20,10 +20,13 @@ from workbench.core.models.source_model import (
     save_source_model,
 )
 from workbench.core.runs.events import EpochEnded, RunEnded, RunStarted, RunStatus
+from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.run_store import open_run
+from workbench.core.scripts.script_command import ScriptCommand
 from workbench.core.settings import load_settings
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
+from workbench.ui.controllers.scripts import ScriptController
 
 
 class PlainView:
@@ -248,3 +251,68 @@ async def test_a_run_that_waits_to_be_resumed_is_not_resumed_twice() -> None:
     await runs.resume(key)
     assert view.said[-1] == "only a run that has ended can be resumed"
     assert len(runs.board.runs) == 1
+
+
+def _recorded(tables: dict[str, Any], name: str) -> str:
+    record = RunRecord.create(tables, name)
+    record.finish(RunStatus.STOPPED)
+    return record.run_id
+
+
+async def test_a_script_that_a_record_names_runs_only_when_trusted(
+    tmp_path: Path,
+) -> None:
+    ran, script = tmp_path / "ran", tmp_path / "evil.py"
+    script.write_text(f"open({str(ran)!r}, 'w')\n")
+    about = {"file": str(script), "arguments": [], "directory": str(tmp_path)}
+    key = _recorded({"script": about}, "train.py")
+    view = PlainView(agrees=False)
+    runs = RunController(view, ScriptedRunner())
+    scripts = ScriptController(view, ExperimentController(view, "mnist-dense"), runs)
+    runs.look_for_records()
+    runs.known.chosen = key
+    await runs.again(key)
+    assert f"{script} has not run here as it is now" in view.said[-1]
+    view.answer = str(tmp_path / "captured.toml")
+    await scripts.capture()
+    assert f"{script} has not run here as it is now" in view.said[-1]
+    assert not runs.board.runs
+    assert not ran.exists()
+    view.agrees = True
+    await runs.again(key)
+    assert ran.exists()
+    asked = [text for text in view.said if "Do you trust" in text]
+    await runs.again(key)
+    assert [text for text in view.said if "Do you trust" in text] == asked
+
+
+async def test_a_script_that_the_user_has_opened_may_change(tmp_path: Path) -> None:
+    script = tmp_path / "own.py"
+    script.write_text("")
+    view = PlainView(agrees=False)
+    runs = RunController(view, ScriptedRunner())
+    await runs.open_script(ScriptCommand(str(script)))
+    script.write_text("print('better')\n")
+    await runs.start_script(ScriptCommand(str(script)))
+    assert len(runs.board.runs) == 1
+    assert not [text for text in view.said if "Do you trust" in text]
+
+
+async def test_code_that_a_record_names_runs_only_when_trusted(tmp_path: Path) -> None:
+    ran, code = tmp_path / "ran", tmp_path / "evil.py"
+    code.write_text(f"open({str(ran)!r}, 'w')\n")
+    tables = dict(load_preset("mnist-dense").tables)
+    source = parse_source(f"{code}:build")
+    tables["model"] = {"source": source.text, "content": content_key(source)}
+    key = _recorded(tables, "mnist-dense")
+    view = PlainView(agrees=False)
+    runs = RunController(view, ScriptedRunner())
+    runs.look_for_records()
+    for action in (runs.again, runs.resume, runs.evaluate):
+        await action(key)
+        assert f"the record runs {code}:build" in view.said[-1]
+    assert not ran.exists()
+    view.agrees = True
+    await runs.resume(key)
+    assert "has no function build" in view.said[-1]
+    assert ran.exists()

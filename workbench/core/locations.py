@@ -42,6 +42,16 @@ def config_directory() -> Path:
     return _base("XDG_CONFIG_HOME", ".config")
 
 
+def trust_directory() -> Path:
+    """Return the directory of what the user trusts to run.
+
+    IPU_WORKBENCH_HOME does not lead there: it may be a directory of somebody else's.
+    """
+    xdg = os.environ.get("XDG_STATE_HOME", "")
+    root = Path(xdg) if os.path.isabs(xdg) else _home() / ".local/state"
+    return root / _APP / "trusted"
+
+
 def runs_directory() -> Path:
     """Return the directory that holds one directory per run."""
     return data_directory() / "runs"

@@ -40,19 +40,25 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust",
         action="store_true",
-        help="let code run that a preset or a model file asks for",
+        help="let code run that a preset, a record or a model file names; remembered "
+        "until it changes",
     )
 
 
 def read_experiment(
-    args: argparse.Namespace,
+    args: argparse.Namespace, *, calls: bool = True
 ) -> tuple[ExperimentSpec, LoadedExperiment]:
     """Return the experiment that the arguments name, or raise with every problem.
 
-    Warnings are printed.
+    Warnings are printed. Without `calls`, no function of the user's is called.
     """
     loaded = load_experiment(
-        args.experiment, args.changes, args.environment, trust=args.trust, tell=say
+        args.experiment,
+        args.changes,
+        args.environment,
+        trust=args.trust,
+        calls=calls,
+        tell=say,
     )
     if loaded.spec is None:
         errors = (item for item in loaded.problems if item.severity is Severity.ERROR)

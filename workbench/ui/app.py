@@ -138,6 +138,7 @@ class WorkbenchApp(App[None]):
         self.runs.look_for_records()
         self.runs.queue.take_over()
         if self.options.script is not None:
+            self.runs.name(self.options.script)
             self.run_worker(self.runs.start_script(self.options.script))
         for problem in self.options.settings.problems:
             self.say(str(problem), bad=True)

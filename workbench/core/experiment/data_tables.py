@@ -10,7 +10,8 @@ from typing import Any
 from ipu_runtime.plan.problem import Problem
 from workbench.core.data.dataset_facts import NAMED, DatasetError
 from workbench.core.experiment.experiment_spec import Data
-from workbench.core.experiment.model_tables import CONTENT, TRUSTED, check_trust
+from workbench.core.experiment.model_tables import CONTENT
+from workbench.core.models.code_trust import allow, check_may_run, may_run
 from workbench.core.models.model_source import (
     SourceError,
     anchored,
@@ -27,7 +28,7 @@ def function_data(
     fields: Mapping[str, Any], table: Mapping[str, Any]
 ) -> tuple[Data, _Problems]:
     """Return the data of a table, those of a function as they were read before."""
-    data = Data(**fields, trusted=table.get(TRUSTED) is True)
+    data = Data(**fields)
     if not looks_like_function(data.dataset):
         return data, ()
     try:
@@ -41,13 +42,13 @@ def _known(data: Data, wanted: Any) -> Data:
     from workbench.core.data.data_function import known_function_facts
 
     source = parse_source(data.dataset)
-    check_trust(source, needed=True, given=data.trusted)
     key = content_key(source)
     if wanted and wanted != key:
         raise SourceError(
             f"{source.text} is not what it was when this was recorded",
             "bring the function back as it was, or start anew",
         )
+    check_may_run(source)
     read = known_function_facts(source, data.test_share)
     if read is None:
         hint = "plan the experiment on the command line first"
@@ -60,33 +61,38 @@ def with_data_read(
     tell: Callable[[str], None],
     *,
     trust: bool,
-    named: bool = False,
+    calls: bool,
 ) -> tuple[dict[str, Any], _Problems]:
     """Call the function that gives an experiment's data, if that is not done yet.
 
     Args:
         tables: The experiment.
         tell: Told that TensorFlow is loaded.
-        trust: Whether code that a file names may run.
-        named: Whether the user has named the function for this very purpose.
+        trust: Whether the user says that the function may run.
+        calls: Whether it may run now; otherwise what was read before has to do.
     """
     data = tables.get("data")
     text = data.get("dataset") if isinstance(data, Mapping) else None
     if not isinstance(data, Mapping) or not isinstance(text, str):
         return dict(tables), ()
-    if not looks_like_function(text) or not (trust or named):
+    if not looks_like_function(text):
         return dict(tables), ()
     from workbench.core.data.data_function import read_function
 
     try:
         source = parse_source(text)
-        if data.get(CONTENT) in (None, content_key(source)):
+        if data.get(CONTENT) not in (None, content_key(source)):
+            # Nothing of it is to run; the check of the experiment says why.
+            return dict(tables), ()
+        if trust:
+            allow(source)
+        if calls and may_run(source):
             read_function(source, 0.0, tell)
     except SourceError as error:
         return dict(tables), (error.as_problem(_DATASET),)
     except DatasetError as error:
         return dict(tables), (Problem(_DATASET, error.problem, error.hint),)
-    return {**tables, "data": {**data, TRUSTED: True}}, ()
+    return dict(tables), ()
 
 
 def data_beside(dataset: str, folder: Path) -> str:

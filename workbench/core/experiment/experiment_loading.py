@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +17,7 @@ from workbench.core.data.dataset_facts import (
 )
 from workbench.core.experiment.data_tables import with_data_read
 from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.model_tables import (
-    TRUSTED,
-    with_source_read,
-)
+from workbench.core.experiment.model_tables import CONTENT, with_source_read
 from workbench.core.experiment.overrides import (
     FIELD_OF_PATH,
     apply_overrides,
@@ -35,10 +33,18 @@ from workbench.core.experiment.source_experiment import source_preset, without_c
 from workbench.core.experiment.suitable_loss import with_suitable_loss
 from workbench.core.experiment.tables import field_value
 from workbench.core.experiment.validation import understood, validate
-from workbench.core.models.model_source import SourceError, looks_like_source
+from workbench.core.models.code_trust import needs_trust
+from workbench.core.models.model_source import (
+    ModelSource,
+    SourceError,
+    looks_like_function,
+    looks_like_source,
+    parse_source,
+)
 
 _SOURCE = "model.source="
 _DATASET = "data.dataset="
+_SOURCE_OF = {"model": "model.source", "data": "data.dataset"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ def load_experiment(
     environment: Mapping[str, str] | None = None,
     *,
     trust: bool = False,
+    calls: bool = True,
     tell: Callable[[str], None] = lambda text: None,
 ) -> LoadedExperiment:
     """Return a preset as changed by the environment and then by `a.b=c` changes.
@@ -70,8 +77,9 @@ def load_experiment(
         name_or_path: A preset, or the source of a model.
         changes: What is changed in it.
         environment: Variables that change fields too.
-        trust: Whether code of a model's source may run; a function that the command
-            itself names may anyway.
+        trust: Whether the user says that code of the model or the data may run; to
+            name a function in the command says so too.
+        calls: Whether it may run now; otherwise what was read before has to do.
         tell: Told when TensorFlow is loaded, to read a source for the first time.
     """
     is_source = looks_like_source(name_or_path)
@@ -87,10 +95,10 @@ def load_experiment(
     if not (wrong_variables or wrong_changes):
         named = is_source or any(text.startswith(_SOURCE) for text in from_command)
         tables, read, problems = with_source_read(
-            tables, tell, trust=trust, named=named
+            tables, tell, trust=trust, calls=calls, named=named
         )
         named = any(text.startswith(_DATASET) for text in from_command)
-        tables, wrong = with_data_read(tables, tell, trust=trust, named=named)
+        tables, wrong = with_data_read(tables, tell, trust=trust or named, calls=calls)
         problems += wrong
         if is_source and read is not None:
             tables, chosen = with_suitable_loss(tables, read, _facts(tables))
@@ -110,18 +118,67 @@ def load_experiment(
 
 
 def recorded_experiment(
-    tables: Mapping[str, Any], tell: Callable[[str], None]
+    tables: Mapping[str, Any],
+    tell: Callable[[str], None] = lambda text: None,
+    *,
+    trust: bool = False,
+    calls: bool = True,
 ) -> tuple[ExperimentSpec | None, tuple[Problem, ...]]:
-    """Return the experiment of a record; its source must be what it was.
+    """Return the experiment of a run's record; its source must be what it was.
 
-    Code in it was trusted when the run began, and is trusted while it is the same.
+    Args:
+        tables: The experiment, as the record has it.
+        tell: Told when TensorFlow is loaded.
+        trust: Whether the user says that its code may run; a record cannot.
+        calls: Whether it may run now; otherwise what was read before has to do.
     """
-    trust = field_value(tables, f"model.{TRUSTED}") is True
-    tables, _, problems = with_source_read(tables, tell, trust=trust)
-    trust = field_value(tables, f"data.{TRUSTED}") is True
-    tables, wrong = with_data_read(tables, tell, trust=trust)
+    unknown = (*_unknown_content(tables),)
+    if unknown:
+        return None, unknown
+    return read_and_checked(tables, tell, trust=trust, calls=calls)
+
+
+def read_and_checked(
+    tables: Mapping[str, Any],
+    tell: Callable[[str], None] = lambda text: None,
+    *,
+    trust: bool = False,
+    calls: bool = True,
+) -> tuple[ExperimentSpec | None, tuple[Problem, ...]]:
+    """Return an experiment whose sources may not have been read yet."""
+    tables, _, problems = with_source_read(tables, tell, trust=trust, calls=calls)
+    tables, wrong = with_data_read(tables, tell, trust=trust, calls=calls)
     problems += wrong
     return (None, problems) if problems else validate(tables)
+
+
+def untrusted_sources(tables: Mapping[str, Any]) -> list[ModelSource]:
+    """Return the code of an experiment that the user is to be asked about."""
+    found = []
+    for _, text in _sources_in(tables):
+        # What names nothing is said where the experiment is checked.
+        with suppress(SourceError):
+            source = parse_source(text)
+            found += [source] if needs_trust(source) else []
+    return found
+
+
+def _unknown_content(tables: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what a record says nothing of: it could be anything by now."""
+    for section, text in _sources_in(tables):
+        known = field_value(tables, f"{section}.{CONTENT}")
+        if not isinstance(known, str) or not known:
+            problem = f"the record does not say what {text} held"
+            yield Problem(_SOURCE_OF[section], problem, "start anew from the source")
+
+
+def _sources_in(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the sections that name a model or a function, and the name."""
+    for section, path in _SOURCE_OF.items():
+        text = field_value(tables, path)
+        looks = looks_like_source if section == "model" else looks_like_function
+        if isinstance(text, str) and looks(text):
+            yield section, text
 
 
 def _facts(tables: Mapping[str, Any]) -> DatasetFacts | None:

@@ -55,8 +55,6 @@ class Data:
     test_share: float = 0.2
     content: str = ""
     """A text that changes with the code of a function that gives the data."""
-    trusted: bool = False
-    """Whether the user lets that function run."""
     read: DatasetFacts | None = None
     """What it gave when it was read."""
 
@@ -74,8 +72,8 @@ class Model:
     classes: int = 0
     content: str = ""
     """A text that changes with what the source holds."""
-    trusted: bool = False
-    """Whether the user lets code of the source run."""
+    runs_code: bool = False
+    """Whether code runs that is the user's: a function, or what a file holds."""
     read: SourceModel | None = None
     """What was read from the source."""
 

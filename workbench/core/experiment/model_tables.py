@@ -11,8 +11,8 @@ from workbench.core.experiment.experiment_spec import Model
 from workbench.core.experiment.layer_blocks import LAYER_KEYS
 from workbench.core.models.model_source import (
     FILE_ENDINGS,
-    ModelSource,
     SourceError,
+    not_read,
     parse_source,
 )
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONTENT = "content"
 """Key under which a record keeps what its source held."""
 TRUSTED = "trusted"
-"""Key that says that the user lets the source run code; never taken from a file."""
+"""What a file may not say of itself: see `workbench.core.models.code_trust`."""
 
 _Problems = tuple[Problem, ...]
 
@@ -31,7 +31,7 @@ def sourced_model(
     fields: Mapping[str, Any], table: Mapping[str, Any]
 ) -> tuple[Model, _Problems]:
     """Return the model of a table with a source, as far as it has been read before."""
-    model = Model(**fields, layers=(), trusted=table.get(TRUSTED) is True)
+    model = Model(**fields, layers=())
     for key in LAYER_KEYS:
         if key in table:
             text, hint = f"stands beside model.{key}", "keep one of both"
@@ -48,33 +48,34 @@ def sourced_model(
 
 def _known(model: Model, wanted: Any) -> Model:
     # Late, because few experiments have a source.
+    from workbench.core.models.code_trust import check_may_run
     from workbench.core.models.source_files import content_key
     from workbench.core.models.source_model import load_source_model
 
     source = model.model_source
-    check_trust(source, source.is_code, model.trusted)
     key = content_key(source)
     if wanted and wanted != key:
         raise SourceError(
             f"{source.text} is not what it was when this was recorded",
             "bring the model back as it was, or start anew from the source",
         )
+    if source.is_code:
+        check_may_run(source)
     read = load_source_model(key)
     if read is None:
-        hint = f"for example with: ipu-workbench plan {source.text}"
-        raise SourceError(f"{source.text} has not been read yet", hint)
-    check_trust(source, read.trusted, model.trusted)
+        raise not_read(source)
+    if read.holds_code:
+        check_may_run(source)
     layers = tuple(layer.spec for layer in read.spec.layers) if read.spec else ()
-    return replace(model, source=source.text, layers=layers, content=key, read=read)
-
-
-def check_trust(source: ModelSource, needed: bool, given: bool) -> None:
-    """Refuse code that nobody has allowed to run."""
-    if needed and not given:
-        raise SourceError(
-            f"{source.text} runs code, which a preset cannot ask for by itself",
-            "say --trust if you trust its author",
-        )
+    runs_code = source.is_code or read.holds_code
+    return replace(
+        model,
+        source=source.text,
+        layers=layers,
+        content=key,
+        runs_code=runs_code,
+        read=read,
+    )
 
 
 def with_source_read(
@@ -82,6 +83,7 @@ def with_source_read(
     tell: Callable[[str], None],
     *,
     trust: bool,
+    calls: bool,
     named: bool = False,
 ) -> tuple[dict[str, Any], SourceModel | None, _Problems]:
     """Read the source of an experiment, if it has one that is not read yet.
@@ -89,8 +91,10 @@ def with_source_read(
     Args:
         tables: The experiment.
         tell: Told that TensorFlow is loaded.
-        trust: Whether code in files may run.
-        named: Whether the user has named the source for this very purpose.
+        trust: Whether the user says that its code may run.
+        calls: Whether it may run now; otherwise what was read before has to do.
+        named: Whether the user has named the source for this very purpose, which for a
+            function is to say that it may run; who names a file means its data.
     """
     model = tables.get("model")
     text = model.get("source") if isinstance(model, Mapping) else None
@@ -107,15 +111,14 @@ def with_source_read(
 
     try:
         source = parse_source(text, tuple(shape), classes, dtype)
-        refused = source.is_code and not (trust or named)
-        if refused or model.get(CONTENT) not in (None, content_key(source)):
+        if model.get(CONTENT) not in (None, content_key(source)):
             # Nothing of it is to run; the check of the experiment says why.
             return dict(tables), None, ()
-        read = read_source(source, tell, trust=trust)
+        read = read_source(
+            source, tell, trust=trust or (named and source.is_code), calls=calls
+        )
     except SourceError as error:
         return dict(tables), None, (error.as_problem(),)
-    if source.is_code or read.trusted:
-        tables = {**tables, "model": {**model, TRUSTED: True}}
     return dict(tables), read, ()
 
 

@@ -17,7 +17,7 @@ from workbench.core.experiment.experiment_spec import (
     Train,
 )
 from workbench.core.experiment.ipu_tables import nested_ipu
-from workbench.core.experiment.model_tables import CONTENT, TRUSTED
+from workbench.core.experiment.model_tables import CONTENT
 from workbench.core.experiment.toml_text import to_toml
 
 __all__ = ["field_value", "spec_to_tables", "spec_value", "to_toml"]
@@ -71,10 +71,10 @@ def spec_value(spec: ExperimentSpec, path: str) -> Any:
 
 
 def _data(data: Data) -> dict[str, Any]:
-    known = ("read", CONTENT, TRUSTED)
+    known = ("read", CONTENT)
     table = {k: v for k, v in asdict(data).items() if k not in known}
     if data.content:
-        table |= {CONTENT: data.content, TRUSTED: data.trusted}
+        table[CONTENT] = data.content
     return table
 
 
@@ -82,14 +82,13 @@ def _model(model: Model) -> dict[str, Any]:
     if not model.source:
         layers = [_layer(layer) for layer in model.layers]
         return {"dtype": model.dtype, "layers": layers}
-    table: dict[str, Any] = {
+    return {
         "dtype": model.dtype,
         "source": model.source,
         "input_shape": list(model.input_shape),
         "classes": model.classes,
         CONTENT: model.content,
     }
-    return {**table, TRUSTED: True} if model.trusted else table
 
 
 def _figure(figure: Figure) -> dict[str, Any]:

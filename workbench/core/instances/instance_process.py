@@ -94,10 +94,12 @@ def _train(order: dict[str, Any], control: RunControl, channel: _Channel) -> Non
     from ipu_runtime.system.garbage import rarely_collected
     from workbench.core.backends import backend_of
     from workbench.core.experiment.experiment_loading import recorded_experiment
+    from workbench.core.models.code_trust import leave_to_parent
     from workbench.core.planning.experiment_plan import plan_experiment
 
     instance = join()
-    spec, problems = recorded_experiment(order["spec"], tell=lambda text: None)
+    leave_to_parent()
+    spec, problems = recorded_experiment(order["spec"])
     if spec is None:
         raise ValueError("; ".join(map(str, problems)))
 

@@ -154,6 +154,12 @@ def source_file(source: ModelSource) -> Path | None:
     )
 
 
+def not_read(source: ModelSource) -> SourceError:
+    """Return what to say of a model that is wanted as it was read before."""
+    hint = f"for example with: ipu-workbench plan {source.text}"
+    return SourceError(f"{source.text} has not been read yet", hint)
+
+
 @functools.cache
 def application_names() -> tuple[str, ...]:
     """Return the models of `keras.applications`, read from its text: Keras is slow."""

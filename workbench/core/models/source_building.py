@@ -14,6 +14,7 @@ from typing import Any
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
 from workbench.core.error_line import telling_line
+from workbench.core.models.code_trust import check_may_run
 from workbench.core.models.model_source import ModelSource, SourceError, SourceKind
 from workbench.core.models.source_files import checked_config, own_classes
 
@@ -103,6 +104,8 @@ def _loaded(source: ModelSource, *, trust: bool, weights: bool) -> Any:
     import keras
 
     path = Path(source.place)
+    if trust:
+        check_may_run(source)
     config = checked_config(path, trust=trust)
     ending = path.suffix.lower()
     with _classes_beside(path, config) if trust else contextlib.nullcontext():
@@ -160,6 +163,7 @@ def _called(source: ModelSource) -> Any:
 
 def imported_function(source: ModelSource) -> Any:
     """Return the function that a source names; its module runs."""
+    check_may_run(source)
     function = getattr(_module(source), source.function, None)
     if not callable(function):
         raise SourceError(f"{source.place} has no function {source.function}")

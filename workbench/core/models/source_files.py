@@ -53,7 +53,7 @@ def content_key(source: ModelSource) -> str:
     file = source_file(source)
     facts = [
         source.kind.value,
-        _digest(file, _stamp(file)) if file else source.place,
+        digest_of(file) if file else source.place,
         source.function,
         list(source.input_shape),
         source.classes,
@@ -61,6 +61,11 @@ def content_key(source: ModelSource) -> str:
     ]
     facts += [source.dtype] if source.dtype != "float32" else []
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+def digest_of(file: Path) -> str:
+    """Return a text that changes with what a file holds."""
+    return _digest(file, _stamp(file))
 
 
 @functools.cache
@@ -80,7 +85,7 @@ def _stamp(file: Path) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=256)
 def _digest(file: Path, stamp: tuple[int, ...]) -> str:
     """Return the hash of a file; a form asks for it with every key."""
     del stamp
@@ -142,6 +147,14 @@ def _states_in(value: Any) -> Iterator[str]:
         value = list(value.values())
     for item in value if isinstance(value, list) else ():
         yield from _states_in(item)
+
+
+def holds_code(path: Path) -> bool:
+    """Tell whether a model file is more than data; one that cannot be read is not."""
+    try:
+        return next(_code_in(checked_config(path, trust=True)), None) is not None
+    except SourceError:
+        return False
 
 
 def _archived(content: bytes, path: Path) -> Any:

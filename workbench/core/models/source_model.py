@@ -14,7 +14,7 @@ from ipu_runtime.plan.problem import Problem
 from workbench.core.models.reading_cache import keep, kept
 
 _FORMAT = 1
-_READING = 5
+_READING = 6
 """Raised when reading finds out more, so that what is kept is read again."""
 
 
@@ -45,8 +45,8 @@ class SourceModel:
     """Whether it returns a dictionary."""
     one_block: bool = False
     """Whether its layers cannot be put into stages, as with a subclass."""
-    trusted: bool = False
-    """Whether it holds code that had to be trusted."""
+    holds_code: bool = False
+    """Whether it is a file that is more than data."""
 
 
 def load_source_model(key: str) -> SourceModel | None:
@@ -83,7 +83,7 @@ def source_model_to_json(model: SourceModel) -> dict[str, Any]:
         "named_inputs": model.named_inputs,
         "named_outputs": model.named_outputs,
         "one_block": model.one_block,
-        "trusted": model.trusted,
+        "holds_code": model.holds_code,
     }
 
 
@@ -99,7 +99,7 @@ def source_model_from_json(row: Mapping[str, Any]) -> SourceModel:
         named_inputs=row["named_inputs"],
         named_outputs=row["named_outputs"],
         one_block=row["one_block"],
-        trusted=row["trusted"],
+        holds_code=row["holds_code"],
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,13 @@ from typing import Any
 
 from workbench.core.error_line import telling_line
 from workbench.core.models.captured_model import read_capture
-from workbench.core.models.model_source import ModelSource, SourceError, SourceKind
+from workbench.core.models.code_trust import allow, check_may_run, may_run
+from workbench.core.models.model_source import (
+    ModelSource,
+    SourceError,
+    SourceKind,
+    not_read,
+)
 from workbench.core.models.source_files import content_key
 from workbench.core.models.source_model import (
     SourceModel,
@@ -22,37 +27,53 @@ from workbench.core.models.source_model import (
 Tell = Callable[[str], None]
 
 
-def read_source(source: ModelSource, tell: Tell, *, trust: bool) -> SourceModel:
+def read_source(
+    source: ModelSource, tell: Tell, *, trust: bool, calls: bool
+) -> SourceModel:
     """Return the model of a source, from the cache if its content is the same.
 
     Args:
         source: What to read.
         tell: Told that TensorFlow is loaded, which takes seconds.
-        trust: Whether code in a file may run.
+        trust: Whether the user says that its code may run.
+        calls: Whether it may run now; otherwise what was read before has to do.
     """
     key = content_key(source)
     found = load_source_model(key)
-    if found is None or (found.trusted and not trust):
+    holds_code = source.is_code or (found is not None and found.holds_code)
+    if holds_code and trust:
+        allow(source)
+    if holds_code:
+        check_may_run(source)
+    if found is None and source.is_code and not calls:
+        raise not_read(source)
+    if found is None:
         if source.kind is not SourceKind.CAPTURE:
             tell(f"reading {source.text} with TensorFlow; plans then use the cache")
-        found = _read(source, trust=trust)
+        found = _read(source, trust=trust, calls=calls)
         save_source_model(key, found)
     return found
 
 
-def _read(source: ModelSource, *, trust: bool) -> SourceModel:
+def _read(source: ModelSource, *, trust: bool, calls: bool) -> SourceModel:
     if source.kind is SourceKind.CAPTURE:
         return read_capture(Path(source.place)).model
     # Late, because Keras loads TensorFlow.
     from workbench.core.models.source_building import outlined_model
 
-    if trust and source.kind is SourceKind.FILE:
-        with contextlib.suppress(SourceError):
-            return _described(outlined_model(source, trust=False), source)
-    model = outlined_model(source, trust=trust)
-    return replace(
-        _described(model, source), trusted=trust and source.kind is SourceKind.FILE
-    )
+    try:
+        return _described(outlined_model(source, trust=False), source)
+    except SourceError:
+        if source.is_code:
+            raise
+        if trust:
+            allow(source)
+        if not may_run(source):
+            raise
+    if not calls:
+        raise not_read(source)
+    model = outlined_model(source, trust=True)
+    return replace(_described(model, source), holds_code=True)
 
 
 def _described(model: Any, source: ModelSource) -> SourceModel:

@@ -63,7 +63,7 @@ def _model_of_source(spec: ExperimentSpec) -> Any:
     if content_key(spec.model.model_source) != spec.model.content:
         raise SourceError(f"{spec.model.source} has changed since it was planned")
     return trainable_model(
-        spec.model.model_source, spec.experiment.seed, trust=spec.model.trusted
+        spec.model.model_source, spec.experiment.seed, trust=spec.model.runs_code
     )
 
 

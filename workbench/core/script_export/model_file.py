@@ -17,7 +17,7 @@ def load_lines(spec: ExperimentSpec, source: ModelSource) -> list[str]:
     """Return the lines of a function that loads the model and returns it."""
     own = own_class_lines(spec, source)
     given = ["custom_objects=own"] if own else []
-    given += ["safe_mode=False"] if spec.model.trusted else []
+    given += ["safe_mode=False"] if spec.model.runs_code else []
     if is_json(source):
         load = _from_json(spec, source, given)
     else:
@@ -45,7 +45,7 @@ def _from_json(
     spec: ExperimentSpec, source: ModelSource, given: Sequence[str]
 ) -> list[str]:
     opening = f'    with open({literal(source.place)}, encoding="utf-8") as file:'
-    if not spec.model.trusted:
+    if not spec.model.runs_code:
         return [opening, "        model = keras.models.model_from_json(file.read())"]
     # Only this one takes the word that what the file holds may run.
     make = "keras.utils.deserialize_keras_object"
@@ -55,7 +55,7 @@ def _from_json(
 
 def own_class_lines(spec: ExperimentSpec, source: ModelSource) -> list[str]:
     """Return the lines that import the user's classes, which lie beside the file."""
-    if not spec.model.trusted:
+    if not spec.model.runs_code:
         return []
     try:
         config = checked_config(Path(source.place), trust=True)

@@ -40,7 +40,7 @@ def source_imports(spec: ExperimentSpec) -> list[str]:
     source = spec.model.model_source
     if source.kind is not SourceKind.FILE:
         return ["import sys"] if source.is_code else []
-    lines = ["import json"] if is_json(source) and spec.model.trusted else []
+    lines = ["import json"] if is_json(source) and spec.model.runs_code else []
     return [*lines, "import sys"] if own_class_lines(spec, source) else lines
 
 

@@ -16,7 +16,8 @@ from workbench.core.experiment.preset_store import load_preset
 from workbench.core.experiment.toml_text import to_toml
 from workbench.core.experiment.validation import validate
 from workbench.core.models.captured_model import CapturedModel, write_capture
-from workbench.core.models.model_source import CAPTURE_ENDING, parse_source
+from workbench.core.models.code_trust import trust
+from workbench.core.models.model_source import CAPTURE_ENDING, SourceError, parse_source
 from workbench.core.models.source_reading import read_source
 from workbench.core.overlays.capture import Capture
 from workbench.core.overlays.captured_tables import captured_source, captured_tables
@@ -69,6 +70,8 @@ def _capture(args: argparse.Namespace) -> int:
         raise UsageError([Problem("--output", "say either this or --diff", hint)])
     _check_output(args)
     diff = load_preset(args.diff) if args.diff else None
+    with contextlib.suppress(SourceError):
+        trust(Path(args.script))
     capture = Capture(code_of(args.script), args.program)
     with intercepted_by(capture), contextlib.redirect_stdout(sys.stderr):
         code = run_script(args.script, args.arguments)
@@ -157,7 +160,7 @@ def _write(
     notes = [f"# Captured from {capture.seen[-1]} of {script}", *remarks]
     write_text(output, "\n# ".join(notes) + "\n\n" + to_toml(table))
     source = parse_source(str(beside))
-    read_source(source, say, trust=False)
+    read_source(source, say, trust=False, calls=False)
     _, problems = validate({**tables, "model": {"source": source.text}})
     report_problems(problems, str(output))
     return ExitCode.DONE

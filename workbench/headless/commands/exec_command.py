@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ipu_runtime.engine.session.interception import intercepted_by
 from ipu_runtime.installing.script import run_script
 from ipu_runtime.plan.problem import Problem
+from workbench.core.models.code_trust import trust
+from workbench.core.models.model_source import SourceError
 from workbench.core.overlays.overlay import Overlay
 from workbench.core.scripts.recording import ScriptRecording
 from workbench.core.scripts.script_command import ScriptCommand
@@ -53,6 +56,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    # Named here, so that the app does not ask again; what it cannot be, it says.
+    with suppress(SourceError):
+        trust(Path(args.script))
     if args.watch:
         return _watch(args)
     try:

@@ -63,7 +63,7 @@ def _experiment(args: argparse.Namespace) -> ExperimentSpec:
         run = open_run(args.experiment)
     except UnknownRecord:
         try:
-            return read_experiment(args)[0]
+            return read_experiment(args, calls=False)[0]
         except UnknownPreset as error:
             hint = error.hint or "see: ipu-workbench runs list"
             problem = Problem(error.where, "there is no such preset or run", hint)
@@ -74,7 +74,7 @@ def _experiment(args: argparse.Namespace) -> ExperimentSpec:
     if run.script:
         text, hint = "is a run of a script", f"it is in {run.script.get('file', '?')}"
         raise UsageError([Problem(run.run_id, text, hint)])
-    spec, problems = recorded_experiment(run.tables, tell=say)
+    spec, problems = recorded_experiment(run.tables, say, trust=args.trust, calls=False)
     if spec is None:
         raise UsageError(problems, run.run_id)
     return spec

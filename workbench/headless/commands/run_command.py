@@ -136,7 +136,7 @@ def _resumed(args: argparse.Namespace) -> tuple[ExperimentSpec, str, str]:
     if args.experiment not in (None, stored.preset):
         text = f"is a run of {stored.preset}, not of {args.experiment}"
         raise UsageError([Problem(where, text, "leave out the preset")])
-    spec, problems = recorded_experiment(stored.tables, tell=say)
+    spec, problems = recorded_experiment(stored.tables, say, trust=args.trust)
     if spec is None:
         raise UsageError(problems, where)
     return spec, stored.preset, stored.run_id

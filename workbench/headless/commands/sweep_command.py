@@ -9,9 +9,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ipu_runtime.plan.config.field import nearest
-from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.cluster.team import team_on
 from workbench.core.comparing.outcome import OUTCOMES
+from workbench.core.experiment.experiment_loading import read_and_checked
 from workbench.core.experiment.validation import understood
 from workbench.core.runs.record_files import UnknownRecord
 from workbench.core.runs.run_context import RunControl
@@ -146,6 +147,12 @@ def _continued(args: argparse.Namespace) -> SweepRecord:
         raise UsageError([Problem("--resume", str(error))]) from error
     definition = record.definition
     problems = _problems(args, trained=definition.trained)
+    # Asked here, or every point that is left would be one that cannot run.
+    problems += [
+        item
+        for item in read_and_checked(definition.tables, say, trust=args.trust)[1]
+        if item.severity is Severity.ERROR
+    ]
     if definition.halving is not None:
         problems += definition.halving.problems(count_points(definition.axes))
     if problems:

@@ -25,10 +25,10 @@ from workbench.core.experiment.tables import field_value, spec_to_tables
 from workbench.core.locations import NoHomeError
 from workbench.core.models.model_source import (
     SOURCE_FORMS,
-    looks_like_function,
     looks_like_source,
 )
 from workbench.core.scripts.captured_script import script_check
+from workbench.ui.controllers.trusting import trusts_sources
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import Plan
@@ -273,15 +273,15 @@ class ExperimentController:
         preset, draft = self.draft.preset, self.draft
         texts = [field_value(preset.tables, path) for path in _SOURCES]
         named = [text for text in texts if isinstance(text, str) and text]
-        code = [text for text in named if looks_like_function(text)]
         wrong = {item.where for item in draft.problems}
-        if not (code or texts[0]) or not wrong.intersection(_SOURCES):
+        if not wrong.intersection(_SOURCES):
             return
-        question = f"{preset.name} runs {' and '.join(code)}. Do you trust its author?"
-        if code and not await self._view.confirm(question, "trust and run it", "no"):
+        if not any(map(looks_like_source, named)):
+            return
+        if not await trusts_sources(self._view, preset.name, preset.tables):
             return
         self._view.say(f"reading {' and '.join(named)}, with TensorFlow if it is new")
-        loaded = await _loaded(str(preset.path), trust=bool(code))
+        loaded = await _loaded(str(preset.path))
         if loaded.spec is None:
             reasons = "; ".join(str(problem) for problem in loaded.problems)
             self._view.say(f"cannot read: {reasons}", bad=True)
@@ -319,8 +319,8 @@ class ExperimentController:
         self._view.say(f"saved as {name}, at the end of the list")
 
 
-async def _loaded(source: str, *, trust: bool = False) -> LoadedExperiment:
+async def _loaded(source: str) -> LoadedExperiment:
     # It loads the planner, which the first frame does without.
     from workbench.core.experiment.experiment_loading import load_experiment
 
-    return await asyncio.to_thread(load_experiment, source, trust=trust)
+    return await asyncio.to_thread(load_experiment, source)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from ipu_runtime.reports.quantities import plural
-from workbench.core.editing.draft import check_tables
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.overrides import apply_overrides
 from workbench.core.experiment.tables import spec_to_tables
+from workbench.core.models.code_trust import trust
+from workbench.core.models.model_source import SourceError
 from workbench.core.runs.events import RunStatus
 from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_notes import RunNotes, read_notes
@@ -24,6 +28,7 @@ from workbench.ui.controllers.known_runs import KnownRuns
 from workbench.ui.controllers.run_board import Job, LiveRun, RunBoard, Runner
 from workbench.ui.controllers.run_keeping import RunKeeping
 from workbench.ui.controllers.run_queue import FORGET, STAY, RunQueue, run_title
+from workbench.ui.controllers.trusting import trusts_script, trusts_sources
 
 _LONG_S, _SHARE = 0.2, 10
 _NO_RUN = "no run is live: F5 starts one"
@@ -79,6 +84,7 @@ class RunController:
         self.queue = RunQueue(view, self.board, partial(partial, runner))
         self.script: ScriptCommand | None = None
         """What F5 runs in place of the experiment."""
+        self._named: set[Path] = set()
         self._leaving = False
         self._looking = False
         self._rest_until = 0.0
@@ -105,16 +111,28 @@ class RunController:
         return run
 
     async def open_script(self, command: ScriptCommand) -> None:
-        """Let F5 run a script."""
+        """Let F5 run a script, also when it has changed by then."""
+        self.name(command)
         self.script = command
         self._view.say(f"{command.title} opened: F5 runs it")
         await self.open(OPENED)
         self._view.runs_shown()
 
+    def name(self, command: ScriptCommand) -> None:
+        """Remember a script that the user has named: it may run."""
+        self._named.add(command.path)
+        # What cannot be read is told when it is to run.
+        with suppress(SourceError):
+            trust(command.path)
+
     async def start_script(self, command: ScriptCommand, stays: bool = True) -> None:
         """Run a script, which F5 then runs again, if it `stays`."""
         if not command.path.is_file():
             self._view.say(f"cannot run: there is no {command.path}", bad=True)
+            return
+        if command.path not in self._named and not await trusts_script(
+            self._view, command.title, command.path
+        ):
             return
         self.script = command if stays else None
         job = ScriptProcess(command)
@@ -208,7 +226,7 @@ class RunController:
         if "script" in self.known.tables(key):
             await self._script_again(key)
             return
-        spec = self._spec_to("run", self.known.tables(key))
+        spec = await self._spec_to("run", self.known.tables(key))
         if spec is not None:
             await self.start(spec, monitor.preset)
 
@@ -232,7 +250,7 @@ class RunController:
         if problems:
             self._view.say(str(problems[0]), bad=True)
             return False
-        spec = self._spec_to("run", changed)
+        spec = await self._spec_to("run", changed)
         if spec is not None:
             await self.start(spec, monitor.preset)
         return spec is not None
@@ -263,15 +281,17 @@ class RunController:
         if stored.status is RunStatus.FINISHED:
             self._view.say("the run is finished: nothing is left to do", bad=True)
             return
-        spec = self._spec_to("resume", stored.tables)
+        spec = await self._spec_to("resume", stored.tables)
         if spec is not None:
             await self.start(spec, stored.preset, stored.run_id)
 
     async def evaluate(self, key: str) -> None:
         """Measure a trained model on the test data: its record goes on from the end."""
         stored = self._ended(key, "evaluated")
-        spec = self._spec_to("evaluate", stored.tables) if stored else None
-        if stored is None or spec is None:
+        if stored is None:
+            return
+        spec = await self._spec_to("evaluate", stored.tables)
+        if spec is None:
             return
         if not names_in(stored.directory / "checkpoints"):
             self._view.say("the run has left no checkpoint to evaluate", bad=True)
@@ -289,12 +309,19 @@ class RunController:
             return None
         return stored
 
-    def _spec_to(self, verb: str, tables: Mapping[str, Any]) -> ExperimentSpec | None:
+    async def _spec_to(
+        self, verb: str, tables: Mapping[str, Any]
+    ) -> ExperimentSpec | None:
         if "script" in tables:
             text = f"cannot {verb}: it is a run of a script; a runs it again"
             self._view.say(text, bad=True)
             return None
-        spec, problems = check_tables(tables)
+        if not await trusts_sources(self._view, "the record", tables):
+            return None
+        # Late: it loads the planner, which the first frame does without.
+        from workbench.core.experiment.experiment_loading import recorded_experiment
+
+        spec, problems = await asyncio.to_thread(recorded_experiment, tables)
         if spec is None:
             self._view.say(f"cannot {verb}: {problems[0]}", bad=True)
         return spec

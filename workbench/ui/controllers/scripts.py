@@ -13,6 +13,7 @@ from workbench.core.scripts.captured_script import captured_command, is_captured
 from workbench.core.scripts.script_command import ScriptCommand
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
+from workbench.ui.controllers.trusting import trusts_script
 
 
 class ScriptsView(Protocol):
@@ -91,6 +92,8 @@ class ScriptController:
         question = f"Run {command.title} up to its first program, and write it to"
         output = await self._view.ask_text(question, proposal)
         if not output or not await self._may_write(output):
+            return
+        if not await trusts_script(self._view, command.title, command.path):
             return
         self._view.say(f"capturing {command.title}")
         code, said = await _capture(command, output)

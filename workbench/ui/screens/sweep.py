@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from workbench.core.editing.draft import Draft
+from workbench.core.experiment.experiment_loading import read_and_checked
 from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import RunControl
 from workbench.core.sweeps.sweep import ranked, run_sweep
@@ -35,7 +36,8 @@ from workbench.ui.content.sweep_table import (
     sweep_columns,
     sweep_map,
 )
-from workbench.ui.screens.question import AskText
+from workbench.ui.controllers.trusting import trusts_sources
+from workbench.ui.screens.question import AskText, Confirm
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.row_list import Row, RowList
@@ -243,10 +245,24 @@ class SweepScreen(SteadySize, ModalScreen[ChosenPoint | None]):
         """Turn the order round."""
         self._sort(self._sorted_by, not self._reverse)
 
-    def action_sweep_go_on(self) -> None:
+    @work(exclusive=True, group="question")
+    async def action_sweep_go_on(self) -> None:
         """Do what is left of a former sweep."""
-        if self._kept and not self._working and len(self._results) < self._total:
+        if not self._kept or self._working or len(self._results) >= self._total:
+            return
+        tables = self._definition.tables
+        if not await trusts_sources(self, "the sweep", tables):
+            return
+        # Asked here, or every point that is left would be one that cannot run.
+        spec, problems = await asyncio.to_thread(read_and_checked, tables)
+        if spec is None:
+            self._state = f"cannot go on: {problems[0]}"
+        else:
             self.sweep()
+
+    async def confirm(self, question: str, yes: str, no: str) -> bool:
+        """Ask before code runs that is not trusted yet."""
+        return await self.app.push_screen_wait(Confirm(question, yes, no))
 
     @on(RowList.Clicked)
     @work
