@@ -157,6 +157,36 @@ async def test_a_malformed_request_is_one_line_too(served: Served) -> None:
     assert "closed a connection: Invalid char in url path" in line
 
 
+async def _ends(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await asyncio.wait_for(reader.read(), 30) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def test_unfinished_requests_end_and_keep_nobody_out(served: Served) -> None:
+    port = int(served.origin.rsplit(":", 1)[1])
+    beginnings = (b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n")
+    open_ones = []
+    for number in range(200):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(beginnings[number % 3])
+        open_ones.append((reader, writer))
+    async with aiohttp.ClientSession() as session:
+        page = await session.ws_connect(served.socket, origin=served.origin)
+        assert (await page.receive()).type is aiohttp.WSMsgType.BINARY
+        files = list(Path(f"/proc/{served.process.pid}/fd").iterdir())
+        assert len(files) < 120
+        # They neither stay for ever, nor do they take the page with them.
+        assert all(await asyncio.gather(*(_ends(reader) for reader, _ in open_ones)))
+        assert await _status(served.address) == 200
+        await page.send_str('["ping", "x"]')
+        while (answer := await page.receive()).type is not aiohttp.WSMsgType.TEXT:
+            assert answer.type is aiohttp.WSMsgType.BINARY
+    for _, writer in open_ones:
+        writer.close()
+
+
 async def _connected(served: Served, session: aiohttp.ClientSession) -> int:
     """Open a page; return the process of its app once it has drawn."""
     huge = served.socket.replace("height=24", "height=999999999")

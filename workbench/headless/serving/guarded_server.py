@@ -7,6 +7,7 @@ page may neither be framed nor load anything from elsewhere.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import secrets
@@ -27,6 +28,10 @@ _PAGE = Path(__file__).parent / "page"
 _MOST_COLUMNS, _MOST_ROWS = 500, 200
 """Of a terminal; every cell costs memory."""
 _LONGEST_MESSAGE = 1 << 20
+_MOST_CONNECTIONS = 64
+_ACCEPTED_AT_ONCE = 16
+_REQUEST_S = 10.0
+"""How long a connection may take to send a whole request."""
 _MALFORMED = (
     *(ValueError, TypeError, LookupError, AttributeError),
     *(OverflowError, RecursionError),
@@ -45,6 +50,10 @@ class GuardedServer(Server):
         self._token = secrets.token_urlsafe(24)
         self._host = url.removeprefix("http://")
         self._connections: set[asyncio.Task[Any]] = set()
+        self._answering: set[Any] = set()
+        """Connections with a whole request; that of a page has one while it lives."""
+        self._dropped: set[Any] = set()
+        self._ended = asyncio.Event()
 
     @property
     def address(self) -> str:
@@ -54,17 +63,39 @@ class GuardedServer(Server):
     def serve(self, debug: bool = False) -> None:
         """Say the address once it answers; serve until told to end."""
         self.initialize_logging()
-        loop = asyncio.new_event_loop()
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.request_exit)
-        web.run_app(
-            self._make_app(),
-            host=self.host,
-            port=self.port,
-            loop=loop,
-            handle_signals=False,
-            print=lambda _: say(f"open {self.address} in a browser; ctrl+c ends it"),
-        )
+            loop.add_signal_handler(number, self._ended.set)
+        app = await self._make_app()
+        # A connection counts as idle until a request has come as a whole.
+        runner = web.AppRunner(app, keepalive_timeout=_REQUEST_S)
+        await runner.setup()
+        try:
+            assert runner.server is not None
+            accept = functools.partial(self._accepted, runner.server)
+            listening = loop.create_server(
+                accept, self.host, self.port, backlog=_ACCEPTED_AT_ONCE
+            )
+            async with await listening:
+                say(f"open {self.address} in a browser; ctrl+c ends it")
+                await self._ended.wait()
+        finally:
+            await runner.cleanup()
+
+    def _accepted(self, server: web.Server) -> asyncio.Protocol:
+        """Take a connection; one too many takes the place of the oldest idle one."""
+        self._dropped.intersection_update(server.connections)
+        kept = [c for c in server.connections if c not in self._dropped]
+        if len(kept) >= _MOST_CONNECTIONS:
+            oldest = next((c for c in kept if c not in self._answering), None)
+            if oldest is None:
+                return _Refusal()
+            self._dropped.add(oldest)
+            oldest.force_close()
+        return server()
 
     def initialize_logging(self) -> None:
         """Say what goes wrong, not what is asked for."""
@@ -95,7 +126,11 @@ class GuardedServer(Server):
         if request.host != self._host or origins not in ([], [self.public_url]):
             log.warning("refused: host %r, origin %r", request.host, origins)
             raise web.HTTPForbidden(text="This is not the workbench's own page.")
-        return await handler(request)
+        self._answering.add(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self._answering.discard(request.protocol)
 
     async def _restrict(self, _: web.Request, response: web.StreamResponse) -> None:
         """Let an answer load nothing from elsewhere, and nobody frame or keep it."""
@@ -169,6 +204,14 @@ class GuardedServer(Server):
                     await app_service.focus()
                 case _:
                     raise ValueError(f"unknown message {message.data[:80]!r}")
+
+
+class _Refusal(asyncio.Protocol):
+    """Ends a connection for which there is no room."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Leave nothing of it behind."""
+        transport.abort()
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
