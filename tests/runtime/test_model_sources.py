@@ -6,10 +6,12 @@ import runpy
 import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from workbench.core.experiment.experiment_loading import (
 )
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.resolved_model import resolved
-from workbench.core.models.model_source import parse_source
+from workbench.core.models.model_source import SourceError, parse_source
 from workbench.core.models.source_building import outlined_model, trainable_model
 from workbench.core.planning.balancing import balance_experiment
 from workbench.core.planning.experiment_plan import plan_experiment
@@ -352,6 +354,81 @@ def test_huge_weights_are_refused_before_they_are_made(tmp_path: Path) -> None:
     loaded = load_experiment(str(path))
     assert loaded.spec is None
     assert "9,000,000,000,000 weights" in str(loaded.problems[0])
+
+
+def _saved(folder: Path, ending: str) -> Path:
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3, name="dense")])
+    model.compile("adam", "mse")
+    path = folder / f"saved{ending}"
+    model.save(path)
+    return path
+
+
+def _pack(path: Path, parts: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+
+
+def _parts(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _zeros(file: Path, name: str, **array: Any) -> None:
+    """Put zeros in the place of an array of an HDF5 file."""
+    with h5py.File(file, "r+") as content:
+        del content[name]
+        content.create_dataset(name, dtype="float32", **array)
+
+
+def _names(file: Any) -> list[str]:
+    names: list[str] = []
+    file["model_weights"].visit(names.append)
+    return [f"model_weights/{name}" for name in names]
+
+
+_PACKED = {"shape": (1 << 33,), "chunks": (1 << 20,), "compression": "gzip"}
+
+
+@pytest.mark.parametrize(
+    ("ending", "array"),
+    [
+        (".keras", {"data": np.zeros(1 << 23, np.float32)}),
+        (".keras", _PACKED),
+        (".h5", _PACKED),
+    ],
+    ids=["packed by the archive", "packed inside of it", "HDF5"],
+)
+def test_weights_that_unpack_to_more_than_the_model_needs_are_refused(
+    ending: str, array: dict[str, Any], tmp_path: Path
+) -> None:
+    path = _saved(tmp_path, ending)
+    assert load_experiment(str(path)).spec is not None
+    if ending == ".keras":
+        parts, weights = _parts(path), tmp_path / "weights.h5"
+        weights.write_bytes(parts["model.weights.h5"])
+        _zeros(weights, "layers/dense/vars/0", **array)
+        _pack(path, {**parts, "model.weights.h5": weights.read_bytes()})
+    else:
+        with h5py.File(path) as file:
+            (kernel,) = (name for name in _names(file) if name.endswith("/kernel"))
+        _zeros(path, kernel, **array)
+    assert path.stat().st_size < 1 << 20
+    loaded = load_experiment(str(path))
+    assert loaded.spec is None
+    assert "unpacks to" in str(loaded.problems[0])
+    with pytest.raises(SourceError, match="unpacks to"):
+        trainable_model(parse_source(str(path)), 1, trust=False)
+
+
+def test_a_packed_model_with_its_optimizer_is_read(tmp_path: Path) -> None:
+    path = _saved(tmp_path, ".keras")
+    expected = keras.models.load_model(path).get_weights()
+    _pack(path, _parts(path))
+    read = trainable_model(parse_source(str(path)), 1, trust=False).get_weights()
+    for got, wanted in zip(read, expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_lambda_runs_only_when_trusted(

@@ -204,20 +204,6 @@ def test_files_that_leave_the_archive_are_refused(tmp_path: Path) -> None:
         checked_config(path, trust=True)
 
 
-def test_an_archive_larger_than_memory_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "workbench.core.models.source_files.memory_bytes", lambda: 15_000
-    )
-    small = _archive(tmp_path / "small.keras", _sequential(DENSE), weights="0" * 9_999)
-    large = _archive(tmp_path / "large.keras", _sequential(DENSE), weights="0" * 99_999)
-    assert large.stat().st_size < 15_000
-    checked_config(small, trust=False)
-    with pytest.raises(SourceError, match="memory"):
-        checked_config(large, trust=False)
-
-
 @pytest.mark.parametrize("content", [b"", b"no archive", b"PK\x03\x04broken"])
 @pytest.mark.parametrize("ending", [".keras", ".json", ".h5"])
 def test_a_broken_file_is_refused(tmp_path: Path, content: bytes, ending: str) -> None:

@@ -17,7 +17,9 @@ from workbench.core.error_line import telling_line
 from workbench.core.models.code_trust import check_may_run
 from workbench.core.models.model_source import ModelSource, SourceError, SourceKind
 from workbench.core.models.source_files import checked_config, own_classes
+from workbench.core.models.weight_bounds import check_archive, check_hdf5
 
+_ARCHIVE = ".keras"
 _VALUE_BYTES = 4
 _USUAL_IMAGE = (224, 224, 3)
 """For models of `keras.applications` that leave the size of images open."""
@@ -43,11 +45,16 @@ def outlined_model(source: ModelSource, *, trust: bool) -> Any:
         raise SourceError(
             f"{source.text} has {values:,} weights, more than this machine's memory"
         )
+    if Path(source.place).suffix.lower() == _ARCHIVE:
+        check_archive(Path(source.place), values * _VALUE_BYTES)
     return model
 
 
 def trainable_model(source: ModelSource, seed: int, *, trust: bool) -> Any:
     """Return the model of a source with its weights: those of a file, or fresh ones."""
+    if Path(source.place).suffix.lower() == _ARCHIVE:
+        # What its weights unpack to is held against what these need.
+        outlined_model(source, trust=trust)
     keras = _fresh_keras()
     keras.utils.set_random_seed(seed)
     with explained(source), _typed(source):
@@ -108,8 +115,10 @@ def _loaded(source: ModelSource, *, trust: bool, weights: bool) -> Any:
         check_may_run(source)
     config = checked_config(path, trust=trust)
     ending = path.suffix.lower()
+    if ending not in (".json", _ARCHIVE):
+        check_hdf5(path)
     with _classes_beside(path, config) if trust else contextlib.nullcontext():
-        if ending == ".json" or (ending == ".keras" and not weights):
+        if ending == ".json" or (ending == _ARCHIVE and not weights):
             model = keras.saving.deserialize_keras_object(config, safe_mode=not trust)
         else:
             model = keras.models.load_model(path, compile=False, safe_mode=not trust)

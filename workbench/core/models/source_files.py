@@ -164,8 +164,6 @@ def _archived(content: bytes, path: Path) -> Any:
             name = PurePosixPath(member.filename.replace("\\", "/"))
             if name.is_absolute() or ".." in name.parts:
                 raise SourceError(f"{path} holds a file outside of itself: {name}")
-        if sum(member.file_size for member in members) > memory_bytes():
-            raise SourceError(f"{path} holds more than this machine's memory")
         with archive.open(_CONFIG) as config:
             text = config.read(_MOST_CONFIG_BYTES + 1)
     if len(text) > _MOST_CONFIG_BYTES:
