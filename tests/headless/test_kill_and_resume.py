@@ -15,13 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from workbench.core.runs.events import EpochEnded, Evaluated, RunStatus
+from tests.run_outcome import assert_equal
+from workbench.core.runs.events import EpochEnded, RunStatus
 from workbench.core.runs.record_files import read_lines
-from workbench.core.runs.run_checkpoint import latest, load
-from workbench.core.runs.run_store import StoredRun, list_runs, open_run
+from workbench.core.runs.run_store import list_runs, open_run
 
 KILLS = int(os.environ.get("IPU_WORKBENCH_KILLS", "1"))
 APIS = os.environ.get("IPU_WORKBENCH_KILL_APIS", "ipu_strategy").split(",")
@@ -85,8 +84,6 @@ stages = [0, 1, 1]
 [ipu]
 auto_select_ipus = 2
 """
-TOLD = ("epochs", "loss", "accuracy", "ipu_step_us", "test_loss", "test_accuracy")
-"""What a summary says besides measured times."""
 
 pytestmark = pytest.mark.slow
 
@@ -130,28 +127,6 @@ def _kill_after(process: subprocess.Popen[str], event: str, seconds: float) -> N
     process.communicate()
 
 
-def _outcome(run: StoredRun) -> list[Any]:
-    ends = [e for e in run.events() if isinstance(e, EpochEnded | Evaluated)]
-    return [(getattr(e, "epoch", "test"), e.loss, e.accuracy) for e in ends]
-
-
-def _weights(run: StoredRun) -> list[bytes]:
-    path = latest(run.directory / "checkpoints")
-    assert path is not None
-    state = load(path)
-    assert (state.epoch, state.step) == (EPOCHS, 0)
-    arrays = [*state.weights, *state.optimizer]
-    if "model_checkpoint" in state.extra:
-        # Late, because only an estimator's variables are in a file of TensorFlow's.
-        import tensorflow as tf
-
-        directory = path.parent / "model" / str(state.extra["model_checkpoint"])
-        reader = tf.train.load_checkpoint(str(directory))
-        names = sorted(reader.get_variable_to_shape_map())
-        arrays += [reader.get_tensor(name) for name in names]
-    return [np.asarray(array).tobytes() for array in arrays]
-
-
 @pytest.mark.parametrize("api", APIS)
 def test_a_killed_run_ends_like_one_that_was_left_alone(
     api: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,23 +157,11 @@ def test_a_killed_run_ends_like_one_that_was_left_alone(
         epochs_before = len(done)
         assert run.status in (RunStatus.KILLED, RunStatus.FINISHED)
         if run.status is RunStatus.FINISHED:
-            _assert_equal(run, reference)
+            assert_equal(run, reference)
             run_id, epochs_before = "", 0
     if run_id:
         _finish(_start(tmp_path, *RUN, "--resume", run_id))
-        _assert_equal(open_run(run_id), reference)
-
-
-def _assert_equal(run: StoredRun, reference: StoredRun) -> None:
-    assert run.status is RunStatus.FINISHED
-    assert run.run_id != reference.run_id
-    assert _outcome(run) == _outcome(reference)
-    assert _weights(run) == _weights(reference)
-    assert [run.summary.get(name) for name in TOLD] == [
-        reference.summary[name] for name in TOLD
-    ]
-    assert run.summary["host_step_ms"] > 0
-    assert run.summary["seconds"] > 0
+        assert_equal(open_run(run_id), reference)
 
 
 @pytest.mark.skipif(KILLS < 2, reason="make kill-test")
