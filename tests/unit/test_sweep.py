@@ -18,8 +18,8 @@ from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.runs.record_files import RecordError, UnknownRecord
 from workbench.core.runs.run_context import RunControl
 from workbench.core.sweeps.sweep import default_jobs, ranked, run_sweep
-from workbench.core.sweeps.sweep_grid import parse_grid
-from workbench.core.sweeps.sweep_point import PointResult
+from workbench.core.sweeps.sweep_grid import Point, parse_grid
+from workbench.core.sweeps.sweep_point import PointResult, experiment_at
 from workbench.core.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,
@@ -60,6 +60,47 @@ def test_a_planned_point_says_what_planning_it_alone_says() -> None:
     assert results[2].metrics["ipu_us_per_batch"] == plan.ipu_us_per_batch
     assert results[2].metrics["samples_per_second"] == plan.samples_per_second
     assert all(result.problem == "" for result in results.values())
+
+
+def test_one_stage_is_no_pipeline() -> None:
+    results = _all(_begin("stages=1,2"))
+
+    assert [results[at].problem for at in (0, 1)] == ["", ""]
+    assert results[0].stages == ()
+    assert results[0].metrics["bubble_fraction"] == 0
+    assert results[0].metrics["replicas"] == 2 * results[1].metrics["replicas"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "stages", "api"),
+    [
+        ("cifar10-ipu-pipeline-estimator", "1", "ipu_estimator"),
+        ("cifar10-ipu-pipeline-estimator", "2", "ipu_pipeline_estimator"),
+        ("cifar10-ipu-estimator", "1", "ipu_estimator"),
+        ("cifar10-ipu-estimator", "2", "ipu_pipeline_estimator"),
+        ("mnist-ipu-pipelined", "1", "ipu_strategy"),
+        ("mnist-cpu", "1", "ipu_strategy"),
+    ],
+)
+def test_every_interface_has_any_number_of_stages(
+    preset: str, stages: str, api: str
+) -> None:
+    point = Point(0, {"stages": stages})
+
+    experiment = experiment_at(load_preset(preset).tables, point)
+
+    assert experiment.spec is not None, experiment.problems
+    assert experiment.spec.execution.api == api
+    assert max(experiment.spec.pipeline.stages, default=0) + 1 == int(stages)
+
+
+def test_what_the_grid_sets_stays_even_where_it_is_not_valid() -> None:
+    point = Point(0, {"stages": "1", "execution.api": "ipu_pipeline_estimator"})
+
+    experiment = experiment_at(load_preset("cifar10-ipu-estimator").tables, point)
+
+    assert experiment.spec is None
+    assert "needs the stage of every layer" in str(experiment.problems[0])
 
 
 def test_stages_are_balanced_and_get_the_ipus_they_need() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,8 @@ from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.experiment.experiment_spec import Execution, ExperimentSpec
-from workbench.core.experiment.tables import spec_value
+from workbench.core.experiment.overrides import set_value
+from workbench.core.experiment.tables import field_value, spec_value
 from workbench.core.experiment.toml_text import toml_value
 from workbench.core.experiment.topology import selected_ipus
 
@@ -73,6 +75,15 @@ def staged_spec(spec: ExperimentSpec, stages: tuple[int, ...]) -> ExperimentSpec
     return replace(
         spec, pipeline=pipeline, execution=execution, train=train, data=data, ipu=ipu
     )
+
+
+def without_pipeline(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment's tables without stages, under an interface that can."""
+    tables = set_value(tables, "pipeline.stages", [])
+    api = field_value(tables, "execution.api")
+    if api == "ipu_pipeline_estimator":
+        tables = set_value(tables, "execution.api", _PLAIN_API[api])
+    return tables
 
 
 def changed_values(before: ExperimentSpec, after: ExperimentSpec) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from workbench.core.planning.text_table import shortened
 
 STAGES = "stages"
 """Axis that is no field: layers are balanced over so many stages at every point."""
+_EVERY_LAYER = "pipeline.stages"
 MOST_POINTS = 1_000_000
 _FEWER = f"at most {MOST_POINTS:,}"
 
-_COUNT = re.compile(r"[0-9]{1,6}")
+_COUNT = re.compile(r"0*[1-9][0-9]{0,5}")
 _RANGE = re.compile(r"(-?\d{1,20})\.\.(-?\d{1,20})(?:\.\.(\d{1,20}))?")
 
 
@@ -67,9 +68,13 @@ def parse_grid(texts: Sequence[str]) -> tuple[tuple[Axis, ...], tuple[Problem, .
         elif path == STAGES and (
             wrong := [value for value in values if not _COUNT.fullmatch(value)]
         ):
-            hint = "use whole numbers from 2"
+            hint = "use whole numbers from 1, which is no pipeline"
             text = f"{shortened(repr(wrong[0]), 40)} stages"
             problems.append(Problem("--grid stages", text, hint))
+        elif path == _EVERY_LAYER and any(map(_COUNT.fullmatch, values)):
+            text = "takes the stage of every layer, for example [0,0,1]"
+            hint = f"{STAGES}={values_text} for so many stages"
+            problems.append(Problem(f"--grid {path}", text, hint))
         else:
             axes.append(Axis(path, values))
     if not axes and not problems:

@@ -10,10 +10,15 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.reports.quantities import byte_size
 from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.overrides import apply_overrides, set_value
+from workbench.core.experiment.overrides import apply_overrides
 from workbench.core.experiment.validation import validate
 from workbench.core.planning.balancing import balanced_experiment
 from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.staged_spec import (
+    changed_fields,
+    staged_spec,
+    without_pipeline,
+)
 from workbench.core.sweeps.sweep_grid import STAGES, Point
 
 HIGHER_IS_BETTER = frozenset(
@@ -82,29 +87,31 @@ def experiment_at(base: Mapping[str, Any], point: Point) -> PointExperiment:
 def _balanced(tables: Mapping[str, Any], point: Point) -> PointExperiment:
     """Cut the layers into a number of stages, and set what these need.
 
-    What the grid sets itself stays as it is, even where that is not valid.
+    One stage is no pipeline. What the grid sets itself stays as it is, even where that
+    is not valid.
     """
-    # The preset's own assignment may not suit, and is about to be replaced.
-    tables = set_value(tables, "pipeline.stages", [])
+    # The preset's own assignment may not suit, and is about to be replaced; without one
+    # there is no pipeline, which not every interface can do without.
+    tables = without_pipeline(tables)
     spec, problems = validate(tables)
     if spec is None:
         return PointExperiment(None, tables, tuple(problems))
-    balanced = balanced_experiment(spec, int(point.values[STAGES]))
-    result = balanced.result
-    if not result.feasible:
-        missing = byte_size(result.excess_bytes)
-        reason = result.problem or f"no split fits, {missing} too much on an IPU"
-        return PointExperiment(None, tables, (Problem(STAGES, reason),))
-    changes = [
-        change
-        for change in balanced.changes
-        if change.partition("=")[0] not in point.values
-    ]
-    tables, problems = apply_overrides(tables, changes)
+    count = int(point.values[STAGES])
+    stages: tuple[int, ...] = ()
+    if count == 1:
+        changes = changed_fields(spec, staged_spec(spec, ()))
+    else:
+        balanced = balanced_experiment(spec, count)
+        changes, result = balanced.changes, balanced.result
+        if not result.feasible:
+            missing = byte_size(result.excess_bytes)
+            reason = result.problem or f"no split fits, {missing} too much on an IPU"
+            return PointExperiment(None, tables, (Problem(STAGES, reason),))
+        stages = result.stage_of_layer
+    asked = [f"{path}={text}" for path, text in point.values.items() if path != STAGES]
+    tables, problems = apply_overrides(tables, [*changes, *asked])
     spec, more_problems = validate(tables)
-    return PointExperiment(
-        spec, tables, (*problems, *more_problems), result.stage_of_layer
-    )
+    return PointExperiment(spec, tables, (*problems, *more_problems), stages)
 
 
 def plan_point(base: Mapping[str, Any], point: Point) -> PointResult:

@@ -50,8 +50,9 @@ def add_parser(subparsers: Any) -> None:
         metavar="FIELD=VALUES",
         action="append",
         default=[],
-        help="data.batch_size=16,32 or train.epochs=1..5 or stages=2,4 (layers are "
-        "balanced, and IPUs selected, for each number of stages); may be repeated",
+        help="data.batch_size=16,32 or train.epochs=1..5 or stages=1,2,4 (layers are "
+        "balanced, and IPUs selected, for each number of stages; one is no pipeline); "
+        "may be repeated",
     )
     parser.add_argument(
         "--plan-only", action="store_true", help="only plan, which is quick"
