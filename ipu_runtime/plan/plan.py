@@ -285,6 +285,8 @@ class Plan:
     """Weights from the first host to the others, once before training."""
     constants: Mapping[str, float] = field(default_factory=dict)
     """The constants behind the figures, by name."""
+    not_modelled: str = ""
+    """Why no device has figures for it, as on a CPU; empty where one has."""
 
     @property
     def schedule(self) -> Schedule | None:

@@ -11,13 +11,32 @@ from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 
 _SHOWN_OTHERWISE = ("request", "step", "layers", "stages", "memory")
+_FIGURES = (
+    "system",
+    "ipu_step_us",
+    "ipu_us_per_batch",
+    "host_us_per_step",
+    "samples_per_second",
+    "bubble_fraction",
+    "waiting_fraction",
+    "memory_fraction",
+    "sum_over_tiles_bytes",
+    "compile_s",
+    "copy_us",
+    "run_us",
+    "update_us",
+    "all_reduce_us",
+    "feed_us",
+    "broadcast_us",
+)
+"""Null where no device is modelled."""
 _OPERATIONS = ("forward_ops", "backward_ops", "update_ops")
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """Return a plan; all figures are modelled, and keys are only ever added."""
     content: dict[str, Any] = {
-        "modelled": True,
+        "modelled": not plan.not_modelled,
         "system": plan.request.system,
         "request": _all_but(plan.request, ("model",)),
         "ipu_step_us": plan.ipu_step_us,
@@ -34,6 +53,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "stages": _stages(plan),
         "memory": [{**plain(item), "fits": item.fits} for item in plan.memory],
     }
+    if plan.not_modelled:
+        content |= dict.fromkeys(_FIGURES)
     schedule = plan.schedule
     if schedule:
         content["schedule"] = {

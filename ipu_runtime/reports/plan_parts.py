@@ -59,6 +59,8 @@ def _summary(plan: Plan) -> Html:
             for item in plan.problems
         ]
         parts.append(tag("ul", *lines))
+    if plan.not_modelled:
+        parts.append(tag("p", f"Not modelled: {plan.not_modelled}."))
     if plan.step is not None:
         updates = f"{plan.updates_per_epoch:,} weight updates per epoch; "
         words = (

@@ -19,10 +19,39 @@ def _plan(*arguments: str) -> int:
     return main(("plan", *arguments), {}, _no_app)
 
 
-@pytest.mark.parametrize("preset", [preset.name for preset in list_presets()])
+@pytest.mark.parametrize(
+    "preset", [item.name for item in list_presets() if item.name != "mnist-cpu"]
+)
 def test_shipped_presets_keep_their_gate(preset: str) -> None:
     gate = ("--fail-if", "memory > 95 %", "--fail-if", "samples_per_second < 500")
     assert _plan(preset, *gate) == 0
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--fail-if", "memory > 5 %"),
+        ("--fail-if", "replicas > 1"),
+        ("--compare", "mnist-ipu"),
+        ("--band",),
+        ("--schedules",),
+    ],
+)
+def test_a_cpu_has_no_figures_of_a_device_to_ask_for(
+    option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _plan("mnist-cpu", *option) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"{option[0]}: needs modelled figures; ")
+    assert "execution.api = cpu" in printed.err
+
+
+def test_no_plan_is_held_against_that_of_a_cpu(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _plan("mnist-ipu", "--compare", "mnist-cpu") == 2
+    assert "mnist-cpu has no figures; execution.api = cpu" in capsys.readouterr().err
 
 
 def test_a_broken_condition_is_said_in_one_line(

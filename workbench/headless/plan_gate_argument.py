@@ -78,6 +78,8 @@ def _other_plan(args: argparse.Namespace) -> PlanFigures:
     if plan is None:
         other = argparse.Namespace(**{**vars(args), "experiment": name, "changes": []})
         plan = plan_to_json(plan_experiment(read_experiment(other)[0]))
+    if reason := plan.get("not_modelled"):
+        raise UsageError([Problem("--compare", f"{name} has no figures; {reason}")])
     try:
         compared_lines(plan, plan, name)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:

@@ -70,10 +70,10 @@ class TextDisplay:
             if self._document.why_not:
                 self._comment(self._document.why_not)
         elif isinstance(event, Compiled):
-            self._comment(
-                f"compiled {event.program} in {duration(event.seconds)} (an IPU would "
-                f"take about {duration(event.ipu_compile_s)}, modelled)"
-            )
+            modelled = duration(event.ipu_compile_s) if event.ipu_compile_s else ""
+            aside = f" (an IPU: about {modelled}, modelled)" if modelled else ""
+            took = duration(event.seconds)
+            self._comment(f"compiled {event.program} in {took}{aside}")
         elif isinstance(event, InstancesSeen):
             self._instances = spread_words(event.instances)
         elif isinstance(event, EpochEnded | Evaluated):

@@ -13,8 +13,9 @@ from workbench.core.comparing.model_words import model_of, model_words
 from workbench.core.editing.draft import draft_fields, value_in
 from workbench.core.experiment.field_differences import FieldDifference
 from workbench.core.experiment.overrides import set_value
+from workbench.core.experiment.tables import field_value
 from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment, plan_request
+from workbench.core.planning.experiment_plan import CPU, plan_experiment, plan_request
 from workbench.core.runs.run_store import StoredRun
 from workbench.core.runs.script_calls import recorded_request
 
@@ -53,6 +54,12 @@ class Way:
 
 def way_between(first: StoredRun, second: StoredRun) -> Way | str:
     """Return the way from one run to another, or why one of them has no plan."""
+    for run in (first, second):
+        if field_value(run.tables, "execution.api") == CPU:
+            return (
+                f"{run.run_id} ran on the CPU, of which nothing is modelled; "
+                "their measured times compare"
+            )
     if first.script or second.script:
         before, after = _request(first), _request(second)
         if before is None or after is None:

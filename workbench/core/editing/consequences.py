@@ -33,6 +33,8 @@ def consequence(
         return f"cannot run: {wrong[0].problem}" if wrong else "cannot run"
     plan = plan_experiment(spec, with_remedies=False)
     errors = [item for item in plan.problems if item.severity is Severity.ERROR]
+    if plan.not_modelled:
+        return f"no modelled figures: {plan.not_modelled}"
     if errors or plan.step is None:
         return f"cannot run: {errors[0].problem}" if errors else "cannot be planned"
     if now is None or now.step is None:

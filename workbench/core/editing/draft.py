@@ -244,7 +244,7 @@ class _Checked:
 def _has_figures(plan: Plan) -> bool:
     """Tell whether a plan is of something that could run, memory apart."""
     errors = [item for item in plan.problems if item.severity is Severity.ERROR]
-    return plan.step is not None and not errors
+    return bool(plan.step or plan.not_modelled) and not errors
 
 
 def check_tables(

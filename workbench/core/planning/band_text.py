@@ -9,7 +9,6 @@ from ipu_runtime.reports.quantities import count, microseconds, share
 from workbench.core.planning.text_table import table_lines
 
 _SHOWN = {
-    "ipu_step_us": ("step", microseconds),
     "ipu_us_per_batch": ("per batch", microseconds),
     "samples_per_second": ("samples/s", count),
     "memory_fraction": ("memory", share),
@@ -27,7 +26,7 @@ def band_lines(band: PlanBand) -> list[str]:
     lines = table_lines(("", "modelled", "from", "to"), rows)
     moved = [
         f"{title} is moved by {_moved(band, name)}"
-        for title, name in (("time", "ipu_step_us"), ("memory", "memory_fraction"))
+        for title, name in (("time", "ipu_us_per_batch"), ("memory", "memory_fraction"))
     ]
     return [
         "How far off it may be (stated errors of the constants, combined)",

@@ -27,6 +27,11 @@ from workbench.core.experiment.topology import selected_ipus
 from workbench.core.locations import hardware_file
 from workbench.core.planning.shared_layers import shared_problems
 
+CPU = "cpu"
+NOT_MODELLED = (
+    "execution.api = cpu is stock Keras on this machine; only IPUs are modelled"
+)
+
 
 def plan_request(spec: ExperimentSpec) -> PlanRequest:
     """Return what the plan depends on; the experiment must be valid."""
@@ -79,7 +84,9 @@ def _on_test_data(spec: ExperimentSpec, request: PlanRequest) -> PlanRequest:
 
 
 def plan_experiment(spec: ExperimentSpec, *, with_remedies: bool = True) -> Plan:
-    """Return the modelled effect of an experiment; on the CPU, as if on one IPU."""
+    """Return the modelled effect of an experiment; on a CPU, nothing is modelled."""
+    if spec.execution.api == CPU:
+        return _on_cpu(plan_request(spec))
     # Late, because a list of presets needs requests at most, and no cost model.
     from ipu_runtime.plan.planner import make_plan
 
@@ -90,10 +97,26 @@ def plan_experiment(spec: ExperimentSpec, *, with_remedies: bool = True) -> Plan
 
 def plan_inference(spec: ExperimentSpec) -> Plan:
     """Return the modelled effect of predictions on the test data."""
+    if spec.execution.api == CPU:
+        return _on_cpu(inference_request(spec))
     # Late, as above.
     from ipu_runtime.plan.planner import make_plan
 
     return make_plan(inference_request(spec))
+
+
+def _on_cpu(request: PlanRequest) -> Plan:
+    """Return what stock Keras does; a figure of a device would be of another run."""
+    return Plan(
+        request,
+        (),
+        replicas=1,
+        steps_per_epoch=request.batches,
+        steps_per_execution=1,
+        executions_per_epoch=request.batches,
+        updates_per_epoch=request.batches if request.training else 0,
+        not_modelled=NOT_MODELLED,
+    )
 
 
 def _pipeline(spec: ExperimentSpec) -> PipelineRequest | None:

@@ -125,7 +125,7 @@ def plan_point(base: Mapping[str, Any], point: Point) -> PointResult:
         point.index,
         point.values,
         plan_metrics(plan) if plan.step is not None else {},
-        "; ".join(str(item) for item in reasons),
+        "; ".join(str(item) for item in reasons) or plan.not_modelled,
         stages=experiment.stages,
     )
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json, walks_to_json
-from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.problem import Problem, Severity
 from workbench.core.data.sample_counts import sample_words
+from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.tables import spec_to_tables
 from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
 from workbench.core.planning.text_table import TextStyle
-from workbench.headless.diagnostics import report_problems, say
+from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
     add_experiment_argument,
@@ -93,6 +95,8 @@ def run_plan(args: argparse.Namespace) -> int:
     spec, loaded = read_experiment(args)
     plan = plan_inference(spec) if args.inference else plan_experiment(spec)
     name = spec.experiment.name or loaded.preset.name
+    if plan.not_modelled:
+        _check_no_figures(args, plan)
     code = plan_exit_code(plan)
     more_json: dict[str, Any] = {}
     more_text: list[str] = []
@@ -114,16 +118,21 @@ def run_plan(args: argparse.Namespace) -> int:
     with readers_may_leave():
         if args.json:
             row = {"event": "plan", "preset": name, **plan_to_json(plan)}
-            print_json(row | more_json)
+            print_json(row | more_json | _instead(plan, spec, loaded.preset.name))
         elif code is not ExitCode.USAGE:
             # Late, because planning in a loop should start quickly.
             from workbench.core.planning.plan_text import plan_lines
+            from workbench.core.runs.cpu_figures import cpu_lines
 
             title = (
                 f"{name}: {spec.experiment.title}" if spec.experiment.title else name
             )
             samples = sample_words(spec) if plan.request.training else ""
-            shown = plan_lines(plan, title, text_style(args), samples)
+            if plan.not_modelled:
+                tables = spec_to_tables(spec)
+                shown = cpu_lines(plan, title, tables, loaded.preset.name)
+            else:
+                shown = plan_lines(plan, title, text_style(args), samples)
             for line in (*shown, *more_text):
                 print_line(line)
             if args.schedules:
@@ -150,6 +159,35 @@ def run_plan(args: argparse.Namespace) -> int:
     if other is not None and not args.json:
         print_comparison(figures, other, args.compare)
     return code if gate_keeps(conditions, figures, other) else ExitCode.GATE
+
+
+def _check_no_figures(args: argparse.Namespace, plan: Plan) -> None:
+    """Refuse what asks for figures of a device."""
+    asked = {
+        "--fail-if": args.fail_if,
+        "--compare": args.compare,
+        "--band": args.band,
+        "--memory": args.memory,
+        "--schedules": args.schedules,
+        "--trace": args.trace,
+    }
+    wrong = [
+        Problem(option, f"needs modelled figures; {plan.not_modelled}")
+        for option, value in asked.items()
+        if value
+    ]
+    if wrong:
+        raise UsageError(wrong)
+
+
+def _instead(plan: Plan, spec: ExperimentSpec, preset: str) -> dict[str, Any]:
+    """Return what stands where no device is modelled."""
+    if not plan.not_modelled:
+        return {}
+    # Late, because it reads the records of runs.
+    from workbench.core.runs.cpu_figures import cpu_json
+
+    return cpu_json(spec_to_tables(spec), preset)
 
 
 def text_style(args: argparse.Namespace) -> TextStyle:

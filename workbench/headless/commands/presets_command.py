@@ -134,7 +134,7 @@ def _problems_of(name: str, args: argparse.Namespace) -> tuple[Problem, ...]:
         )
     except PresetError as error:
         return (Problem(error.field, error.problem, error.hint),)
-    if loaded.spec is None or loaded.spec.execution.api == "cpu":
+    if loaded.spec is None:
         return loaded.problems
     return (*loaded.problems, *plan_experiment(loaded.spec).problems)
 

@@ -144,8 +144,6 @@ def _resumed(args: argparse.Namespace) -> tuple[ExperimentSpec, str, str]:
 
 def _check_device(spec: ExperimentSpec, plan: Plan, name: str) -> ExitCode | None:
     """Report what the emulated device would refuse, before anything is loaded."""
-    if spec.execution.api == "cpu":
-        return None
     report_problems(plan.problems, name)
     code = plan_exit_code(plan)
     return code if code is not ExitCode.DONE else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.containers import Vertical
 from textual.message import Message
@@ -16,6 +16,9 @@ from workbench.ui.actions import Scope
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.screens.question import AskText, Confirm
+
+if TYPE_CHECKING:
+    from workbench.core.runs.cpu_figures import Measured
 
 
 class Area(Vertical):
@@ -44,6 +47,26 @@ class Area(Vertical):
     def draft(self) -> Draft:
         """The experiment that is on the screen."""
         return self.experiment.draft
+
+    def measured_on_cpu(self) -> Measured | None:
+        """Return what the newest run of this experiment took, where it is for a CPU."""
+        draft, known = self.draft, self.runs.known
+        if draft.plan is None or not draft.plan.not_modelled:
+            return None
+        # It reads experiments, which the first frame can do without.
+        from workbench.core.runs.cpu_figures import Measured, same_times
+
+        for entry in known.entries():
+            if entry.preset != draft.preset.name:
+                continue
+            monitor = known.monitor(entry.key)
+            newest = monitor.newest if monitor is not None else None
+            if newest is None or not newest.host_ms_per_batch:
+                continue
+            if same_times(known.tables(entry.key), draft.tables):
+                ms, rate = newest.host_ms_per_batch, newest.host_samples_per_second
+                return Measured(ms, rate, "newest run")
+        return None
 
     @property
     def footer_scopes(self) -> tuple[Scope, ...]:

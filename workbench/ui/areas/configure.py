@@ -93,7 +93,10 @@ class ConfigureArea(Area):
         panel.border_title = "Fields"
         panel.border_subtitle = switch
         self._show_help()
-        self.query_one("#plan", FlowText).show(lambda width: plan_summary(draft, width))
+        measured = self.measured_on_cpu()
+        self.query_one("#plan", FlowText).show(
+            lambda width: plan_summary(draft, width, measured)
+        )
         self.query_one("#plan-line", Static).update(plan_line(draft))
 
     def show_field(self, path: str) -> None:

@@ -19,7 +19,7 @@ from workbench.core.runs.script_calls import recorded_plan
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import MUTED, line, lines
-from workbench.ui.content.plan_summary import plan_line
+from workbench.ui.content.plan_summary import plan_line, plan_summary
 from workbench.ui.content.report import (
     layer_times,
     measured_beside_modelled,
@@ -94,6 +94,13 @@ class ReportArea(Area):
         memory = self.query_one("#report-memory-text", FlowText)
         self.query_one("#report-memory").border_title = "Memory per IPU (modelled)"
         overridden = script.summary.get("overridden") if script else None
+        if script is None and plan is not None and plan.not_modelled:
+            draft, here = self.draft, self.measured_on_cpu()
+            self.query_one("#report-time").border_title = "Time"
+            self.query_one("#report-memory").border_title = "Memory"
+            times.show(lambda width: plan_summary(draft, width, here))
+            memory.show(lambda width: line((" not modelled", MUTED)))
+            return
         if plan is None or plan.step is None:
             draft = self.draft
             none = line((" The script has no program with a plan.", MUTED))

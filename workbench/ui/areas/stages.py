@@ -114,7 +114,9 @@ class StagesArea(Area):
             + (f", {count} stages (draft)" if stale else "")
             + (", space opens a block" if table.has_blocks else "")
         )
-        panel.border_subtitle = replica_words(plan) if plan and not stale else ""
+        panel.border_subtitle = (
+            replica_words(plan) if plan and plan.step and not stale else ""
+        )
         self.query_one(StageFigures).show_draft(draft, table.stage)
 
     def _show_notice(self) -> None:

@@ -61,7 +61,8 @@ class StartArea(Area):
         about.show(lambda width: _about(draft, width, compared=ready))
         if ready:
             plan = self.query_one("#start-plan", FlowText)
-            plan.show(lambda width: plan_summary(draft, width))
+            measured = self.measured_on_cpu()
+            plan.show(lambda width: plan_summary(draft, width, measured))
 
 
 def _about(draft: Draft, width: int, *, compared: bool) -> Content:

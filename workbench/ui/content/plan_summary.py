@@ -36,6 +36,7 @@ from workbench.ui.content.pieces import (
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import IpuMemory, Plan, StepTime
+    from workbench.core.runs.cpu_figures import Measured
 
 _FIGURES: tuple[
     tuple[str, Callable[[Plan], float], Callable[[float], str], bool], ...
@@ -53,7 +54,7 @@ _FIGURES: tuple[
 def device_line(draft: Draft, plan: Plan) -> str:
     """Return what the experiment runs on, in a few words."""
     if draft.value("execution.api") == "cpu":
-        return "CPU (modelled as if on one IPU)"
+        return "CPU"
     words = [plan.request.system, plural(plan.ipus, "IPU")]
     words += [plural(plan.replicas, "replica"), *instance_words(plan)]
     if plan.schedule is not None:
@@ -61,9 +62,29 @@ def device_line(draft: Draft, plan: Plan) -> str:
     return " · ".join(words)
 
 
-def plan_summary(draft: Draft, width: int) -> Content:
+def cpu_summary(
+    draft: Draft, plan: Plan, measured: Measured | None, width: int
+) -> list[Content]:
+    """Return what stands where a device's figures would: nothing is modelled."""
+    # Loaded with the plan, after the first frame.
+    from workbench.core.experiment.printed_figures import printed_figures
+    from workbench.core.runs.cpu_figures import cpu_rows
+
+    printed = printed_figures(draft.tables, str(draft.preset.path))
+    texts = wrapped(f"CPU, not modelled: {plan.not_modelled}", width)
+    for name, value, note in cpu_rows(printed, measured):
+        texts += wrapped(f"{name:<10}{value:>8}  {note}", width)
+    rows = [line(text) for text in texts]
+    rows += [line((row, WARN)) for row in wrapped(printed.why_not, width)]
+    return [*rows, *(line((row, MUTED)) for row in wrapped(_samples(draft), width))]
+
+
+def plan_summary(draft: Draft, width: int, measured: Measured | None = None) -> Content:
     """Return the whole panel; figures are muted while a value is wrong."""
     plan = draft.plan
+    if plan is not None and plan.not_modelled:
+        rows = cpu_summary(draft, plan, measured, width)
+        return lines(*rows, *problem_lines(draft, width))
     if plan is None or plan.step is None:
         return lines(*problem_lines(draft, width))
     valid = draft.valid
@@ -89,6 +110,8 @@ def plan_line(draft: Draft) -> Content:
     reason = draft.why_not_run
     if reason:
         return line((f" {reason}", BAD))
+    if plan is not None and plan.not_modelled:
+        return line((" CPU: nothing is modelled; a run measures", MUTED))
     if plan is None or plan.step is None:
         return line("")
     before = draft.preset_plan

@@ -71,7 +71,7 @@ class StageFigures(Vertical):
         """Show the figures of a draft, those of a stage among them."""
         self._draft, self._stage = draft, stage
         plan = draft.plan
-        if plan is not None and plan.layers:
+        if plan is not None and (plan.layers or plan.not_modelled):
             self._show_figures(draft, plan)
         self._show_advice(draft)
 
