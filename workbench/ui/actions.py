@@ -179,7 +179,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_COMP, "compare.read", "enter", "Read in full", "Every cell of the row with nothing cut; the model opens and closes", "read", "enter"),
     _a(_COMP, "compare.explain", "x", "Explain", "From the baseline to the chosen run one changed field at a time, with what each costs", "explain", "x"),
     _a(_COMP, "compare.pin", "P", "Pin the baseline", "Tell all changes against the chosen run", "baseline", "P"),
-    _a(_COMP, "compare.metric", "tab", "Next metric", "Overlay the curves of another metric", "metric", "tab"),
+    _a(_COMP, "compare.metric", "tab", "Next metric", "Overlay the curves of another metric, or the modelled memory over the program", "metric", "tab"),
     _a(_COMP, "compare.left", "left", "Run before", "Choose the run of the column before"),
     _a(_COMP, "compare.right", "right", "Next run", "Choose the run of the next column"),
     _a(_COMP, "compare.curves", "g", "Table or curves", "Give the keys to the curves, with their cursor, or back to the table"),

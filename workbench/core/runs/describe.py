@@ -23,6 +23,8 @@ METRIC_WORDS: dict[str, MetricWords] = {
     "accuracy": MetricWords("accuracy", lower_is_better=False),
     "host_ms_per_batch": MetricWords("measured time per batch", "ms"),
     "ipu_us_per_batch": MetricWords("modelled time per batch", "us"),
+    "host_samples_per_second": MetricWords("measured samples/s", lower_is_better=False),
+    "samples_per_second": MetricWords("modelled samples/s", lower_is_better=False),
 }
 
 _SHARE_OF_END = 0.1

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -14,6 +15,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ipu_runtime.reports.quantities import byte_size
 from workbench.core.comparing.compare import Comparison, compare_runs
 from workbench.core.export.run_export import runs_to_csv
 from workbench.core.runs.describe import METRIC_WORDS
@@ -37,6 +39,9 @@ from workbench.ui.themes import RUN_COLOURS
 from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.row_list import RowList
+
+if TYPE_CHECKING:
+    from workbench.core.comparing.memory_curves import MemoryCurve
 
 
 class CompareArea(Area):
@@ -64,6 +69,7 @@ class CompareArea(Area):
         self._pinned = ""
         self._metric = 0
         self._compared: tuple[object, Comparison] | None = None
+        self._memory: tuple[Comparison, Sequence[MemoryCurve]] | None = None
 
     @on(RowList.Resized)
     def _resized(self) -> None:
@@ -129,6 +135,9 @@ class CompareArea(Area):
             lambda width: legend(comparison, width)
         )
         chart = self.query_one(ChartView)
+        if self._metric == len(METRICS):
+            self._show_memory(comparison, chart)
+            return
         metric = METRICS[self._metric]
         chart.retitle(
             f"{METRIC_WORDS[metric].title} {METRIC_WORDS[metric].unit}".strip()
@@ -144,6 +153,42 @@ class CompareArea(Area):
                 for index, series in enumerate(comparison.series)
             ]
         )
+
+    def _show_memory(self, comparison: Comparison, chart: ChartView) -> None:
+        """Lay the memory of the runs' plans over each other."""
+        chart.retitle("Memory over the program (modelled), MiB")
+        found: Sequence[MemoryCurve] = ()
+        if self._memory is not None and self._memory[0] is comparison:
+            found = self._memory[1]
+        else:
+            self._walk_memory(comparison)
+        always = {item.always_live: None for item in found if item.curve.ys}
+        chart.show_curves(
+            [
+                NamedCurve(
+                    sign_of(index)[0],
+                    item.curve,
+                    show=_mebibytes,
+                    colour=RUN_COLOURS[index % len(RUN_COLOURS)],
+                    sign=sign_of(index)[0],
+                    summary=f"peak {_mebibytes(max(item.curve.ys, default=0.0))}",
+                )
+                for index, item in enumerate(found)
+            ],
+            tuple(always),
+            unit="dotted: always live",
+        )
+
+    @work(exclusive=True, group="memory")
+    async def _walk_memory(self, comparison: Comparison) -> None:
+        # It loads the planner.
+        from workbench.core.comparing.memory_curves import memory_curve
+
+        def walked() -> list[MemoryCurve]:
+            return [memory_curve(run) for run in comparison.runs]
+
+        self._memory = comparison, await asyncio.to_thread(walked)
+        self.refresh_area()
 
     def _look(self, **changes: object) -> None:
         self._view = replace(self._view, **changes)  # type: ignore[arg-type]
@@ -224,8 +269,8 @@ class CompareArea(Area):
         )
 
     def action_compare_metric(self) -> None:
-        """Overlay the next metric."""
-        self._metric = (self._metric + 1) % len(METRICS)
+        """Overlay the next metric; after the last one comes modelled memory."""
+        self._metric = (self._metric + 1) % (len(METRICS) + 1)
         self.refresh_area()
 
     async def action_compare_add(self) -> None:
@@ -248,6 +293,10 @@ class CompareArea(Area):
             self.say("no runs are marked: space marks one", bad=True)
             return
         await self.save_text("comparison.csv", runs_to_csv(runs))
+
+
+def _mebibytes(value: float) -> str:
+    return byte_size(value * 2**20)
 
 
 def _size(run: StoredRun) -> int:

@@ -45,6 +45,8 @@ class NamedCurve:
     """A second, faint curve, as a running mean is."""
     sign: str = ""
     """Stands on some of its points, for curves of several runs."""
+    summary: str = ""
+    """What the title says of it, instead of its newest value."""
 
 
 def _nearest(xs: Sequence[float], x: float) -> int:
@@ -85,6 +87,7 @@ class ChartView(Widget, can_focus=True):
     ) -> None:
         super().__init__(id=id, classes="panel")
         self._title, self._unit, self._empty = title, unit, empty
+        self._own_unit = unit
         self._curves: Sequence[NamedCurve] = ()
         self._references: tuple[float, ...] = ()
         self._grow = True
@@ -120,9 +123,11 @@ class ChartView(Widget, can_focus=True):
         references: tuple[float, ...] = (),
         *,
         grow: bool = True,
+        unit: str = "",
     ) -> None:
         """Show other curves, which may `grow`; dotted lines stand at the references."""
         self._curves, self._references, self._grow = curves, references, grow
+        self._unit = unit or self._own_unit
         self._show_titles()
         if self.is_on_screen:
             # Here, not when the screen is put together: keys wait for either, not both.
@@ -214,7 +219,8 @@ class ChartView(Widget, can_focus=True):
         newest = []
         for item in self._curves:
             if item.curve.ys:
-                newest.append(f"{item.name} {item.show(item.curve.ys[-1])}".strip())
+                value = item.summary or item.show(item.curve.ys[-1])
+                newest.append(f"{item.name} {value}".strip())
         view = [f"no number from {x:.3g} on" for x in self._broken()[:1]]
         view += [self._unit] if self._unit else []
         if self.smoothing:
