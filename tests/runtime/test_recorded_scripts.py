@@ -67,7 +67,7 @@ def test_every_kind_of_call_has_its_series_and_its_plan(
         assert call.last("loss") is not None, name
         plan = recorded_plan(run, call.began.plan)
         assert plan is not None, name
-        assert plan.ipu_step_us == call.last("ipu_step_us"), name
+        assert plan.ipu_us_per_batch == call.last("ipu_us_per_batch"), name
         assert plan.memory, name
     assert calls["evaluate 1"].last("accuracy") is not None
     assert len(calls["run 1"].series.curve("loss").ys) == 3
