@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from ipu_runtime.config import configure_ipu_system
 from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
+from ipu_runtime.engine.estimator.model_directory import newest_checkpoint
 from ipu_runtime.engine.estimator.planned_loop import PlannedLoop, plan_loop
 from ipu_runtime.engine.replicas.placement import Placement, placed_on
 from ipu_runtime.engine.session.interception import (
@@ -102,7 +103,7 @@ class EstimatorBuilder:
 
     def latest_checkpoint(self) -> str | None:
         """Return the newest checkpoint of the model directory."""
-        return tf.train.latest_checkpoint(self._model_dir)
+        return newest_checkpoint(self._model_dir)
 
     def _checkpoint_to_read(self, program: EstimatorProgram) -> str | None:
         path = self.latest_checkpoint()

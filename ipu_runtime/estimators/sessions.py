@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
-from ipu_runtime.engine.estimator.model_directory import model_saver
+from ipu_runtime.engine.estimator.model_directory import model_saver, newest_checkpoint
 from ipu_runtime.engine.replicas.first_values import FirstValues
 from ipu_runtime.estimators.tf_estimator import SessionRunHook, WarmStartSettings
 from ipu_runtime.ipu_run_config import RunConfig
@@ -65,16 +65,20 @@ def training_session(
     Of several processes the first one reads and writes them, for all.
     """
     first = program.instance.index == 0
-    path = tf.train.latest_checkpoint(model_dir) if first else None
+    path = newest_checkpoint(model_dir) if first else None
     if first and not path and warm_start_from:
         _warm_start(warm_start_from)
-    scaffold = v1.train.Scaffold(
-        saver=model_saver(
-            path,
-            max_to_keep=config.keep_checkpoint_max,
-            keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
-        )
+    saver = model_saver(
+        path,
+        max_to_keep=config.keep_checkpoint_max,
+        keep_checkpoint_every_n_hours=config.keep_checkpoint_every_n_hours,
     )
+
+    def restore(scaffold: Any, session: Any) -> None:
+        saver.restore(session, path)
+
+    # Not by `checkpoint_dir`: a session begins anew where it cannot read there.
+    scaffold = v1.train.Scaffold(saver=saver, init_fn=restore if path else None)
     saver_hooks = [
         v1.train.CheckpointSaverHook(
             model_dir,
@@ -87,7 +91,7 @@ def training_session(
     ]
     every = config.log_step_count_steps
     return v1.train.MonitoredTrainingSession(
-        checkpoint_dir=model_dir if first else None,
+        summary_dir=model_dir if first else None,
         scaffold=scaffold,
         hooks=[
             _BroadcastHook(program),

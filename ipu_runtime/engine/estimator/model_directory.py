@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,3 +80,21 @@ def check_checkpoint(path: str, variables: Sequence[Any]) -> None:
 def _some(items: Sequence[str]) -> str:
     shown = ", ".join(items[:3])
     return f"{shown} and {len(items) - 3} more" if len(items) > 3 else shown
+
+
+def newest_checkpoint(model_dir: str) -> str | None:
+    """Return the newest checkpoint of a directory; None only if there is none.
+
+    `tf.train.latest_checkpoint` also says None where it cannot read just now, and what
+    follows would be evaluated, or trained, from values that nobody has trained.
+
+    Raises:
+        tf.errors.OpError: It is there and cannot be read.
+    """
+    path = tf.train.latest_checkpoint(model_dir)
+    state = os.path.join(model_dir, "checkpoint")
+    if path is None and tf.io.gfile.exists(state):
+        with tf.io.gfile.GFile(state) as stream:
+            stream.read()
+        path = tf.train.latest_checkpoint(model_dir)
+    return path

@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.config import config_from_fields
+from ipu_runtime.engine.estimator.model_directory import newest_checkpoint
 from ipu_runtime.engine.session.keeping import kept_by
 from ipu_runtime.engine.session.observer import observed_by
 from ipu_runtime.ipu_run_config import IPURunConfig, RunConfig
@@ -63,7 +64,7 @@ def train_with_estimator(
         _kept_in(model_dir),
     ):
         if spec.train.test_only:
-            if tf.train.latest_checkpoint(str(model_dir)) is None:
+            if newest_checkpoint(str(model_dir)) is None:
                 raise ValueError(
                     f"execution.model_dir: {model_dir} has no checkpoint to evaluate"
                 )

@@ -26,7 +26,8 @@ def explained_disk(path: Path) -> Iterator[None]:
         number = next((_REASONS[text] for text in _REASONS if text in said), None)
         if number is None:
             raise
-        if "RestoreV2" in said:
+        # It writes `checkpoint` beside its place.
+        if "RestoreV2" in said or "/checkpoint; " in said:
             reason = f"{path} cannot be read: {os.strerror(number)}"
             raise RecordError(reason) from error
         with explained(path):

@@ -24,6 +24,7 @@ from workbench.core.runs.record_files import (
     RecordError,
     UnknownRecord,
     has_writer,
+    load_json,
     read_json,
     read_lines,
     readable,
@@ -131,10 +132,11 @@ class StoredRun:
 
     def reopen(self) -> RunRecord:
         """Open the record for the process that continues the run."""
-        description = self.description
-        if not description:
-            raise UnknownRecord(f"{self.directory} has no description that can be read")
-        return RunRecord.reopen(self.directory, description)
+        return RunRecord.reopen(self.directory, load_json(self.directory / "run.json"))
+
+    def tables_to_go_on_with(self) -> Mapping[str, Any]:
+        """Return the experiment; raise if it cannot be read, and may be another."""
+        return _sections(load_json(self.directory / "run.json").get("spec"))
 
 
 def _stays(event: Event, first_epoch: int, step: int) -> bool:

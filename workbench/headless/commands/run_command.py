@@ -125,7 +125,8 @@ def _fresh(args: argparse.Namespace) -> tuple[ExperimentSpec, str]:
 def _resumed(args: argparse.Namespace) -> tuple[ExperimentSpec, str, str]:
     stored = find_run(args.resume)
     where = f"run {stored.run_id}"
-    if stored.script:
+    tables = stored.tables_to_go_on_with()
+    if "script" in tables:
         text, hint = "is a run of a script", "run it again with: ipu-workbench exec"
         raise UsageError([Problem(where, text, hint)])
     if stored.status is RunStatus.FINISHED:
@@ -136,7 +137,7 @@ def _resumed(args: argparse.Namespace) -> tuple[ExperimentSpec, str, str]:
     if args.experiment not in (None, stored.preset):
         text = f"is a run of {stored.preset}, not of {args.experiment}"
         raise UsageError([Problem(where, text, "leave out the preset")])
-    spec, problems = recorded_experiment(stored.tables, say, trust=args.trust)
+    spec, problems = recorded_experiment(tables, say, trust=args.trust)
     if spec is None:
         raise UsageError(problems, where)
     return spec, stored.preset, stored.run_id
