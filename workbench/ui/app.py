@@ -14,7 +14,6 @@ from textual import events, work
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.filter import LineFilter, Monochrome
-from textual.markup import escape
 from textual.screen import ModalScreen, Screen
 from textual.theme import BUILTIN_THEMES
 
@@ -387,10 +386,10 @@ class WorkbenchApp(App[None]):
             yield SystemCommand(place + spec.title, f"{spec.tooltip} ({keys})", act)
         for preset in self.experiment.presets:
             choose = partial(self.main.choose_preset, preset.name)
-            yield SystemCommand(f"Preset {preset.name}", escape(preset.title), choose)
+            yield SystemCommand(f"Preset {preset.name}", preset.title, choose)
         for path, field in draft_fields().items():
             go = partial(self._show_field, path)
-            yield SystemCommand(f"Field {path}", escape(field.help), go)
+            yield SystemCommand(f"Field {path}", field.help, go)
         for theme in sorted(self.available_themes):
             use = partial(self.use_theme, theme)
             yield SystemCommand(f"Theme {theme}", "Colours", use)

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Horizontal
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Static
 
 from workbench.core.runs.verdict import remedy
 from workbench.ui.actions import LIVE, MENDING, footer_actions
@@ -21,6 +19,7 @@ from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.bars import EdgedBar, FooterBar, TabBar
+from workbench.ui.widgets.plain import Horizontal, Static
 from workbench.ui.widgets.row_list import RowList
 from workbench.ui.widgets.run_messages import ForkWanted
 from workbench.ui.widgets.sidebar import Sidebar

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.containers import Vertical
 from textual.message import Message
 from textual.widget import Widget
 
@@ -16,6 +15,7 @@ from workbench.ui.actions import Scope
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.screens.question import AskText, Confirm
+from workbench.ui.widgets.plain import Vertical
 
 if TYPE_CHECKING:
     from workbench.core.runs.cpu_figures import Measured

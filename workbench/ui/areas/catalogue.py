@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 
 from textual.app import ComposeResult
-from textual.containers import Vertical
 
 from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
+from workbench.ui.widgets.plain import Vertical
 
 AREAS: tuple[tuple[str, str], ...] = (
     ("start", "Presets"),

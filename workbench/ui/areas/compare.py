@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from ipu_runtime.reports.quantities import byte_size
 from workbench.core.comparing.compare import Comparison, compare_runs
@@ -38,6 +36,7 @@ from workbench.ui.screens.reader import Reader
 from workbench.ui.themes import RUN_COLOURS
 from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.plain import Static, Vertical, VerticalScroll
 from workbench.ui.widgets.row_list import RowList
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from ipu_runtime.plan.config.config_effects import effect_on_plan
 from ipu_runtime.plan.config.field import Affects, Field, Kind
@@ -35,6 +33,7 @@ from workbench.ui.widgets.field_editor import FieldEditor
 from workbench.ui.widgets.field_form import FieldForm
 from workbench.ui.widgets.filter_line import FilterLine
 from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.plain import Horizontal, Static, Vertical, VerticalScroll
 from workbench.ui.widgets.row_list import RowList
 
 _CHOICES_BY_SPACE = (Kind.BOOL, Kind.CHOICE)

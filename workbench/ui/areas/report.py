@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 
@@ -30,6 +29,7 @@ from workbench.ui.content.report import (
 )
 from workbench.ui.content.script_run import overlay_rows
 from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.plain import Horizontal, VerticalScroll
 
 
 class ReportArea(Area):

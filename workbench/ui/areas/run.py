@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Grid, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 
@@ -38,6 +37,7 @@ from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.plain import Grid, VerticalScroll
 from workbench.ui.widgets.run_messages import ForkWanted
 
 _PANELS = ("#chart-loss", "#chart-accuracy", "#chart-time", "#epochs-panel")

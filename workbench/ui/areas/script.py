@@ -8,14 +8,13 @@ from rich.syntax import Syntax
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 from textual.widget import Widget
-from textual.widgets import Static
 
 from workbench.core.script_export import ScriptError, export_script
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import BAD, line
+from workbench.ui.widgets.plain import Static, VerticalScroll
 
 
 class ScriptArea(Area):

@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
 from textual.widget import Widget
-from textual.widgets import Static
 
 from workbench.core.editing.mending import mending_values
 from workbench.core.editing.stage_editor import Edited, StageEditor
@@ -30,6 +28,7 @@ from workbench.ui.content.stage_notice import change_notice, why_notice
 from workbench.ui.screens.question import AskText
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.layer_table import LayerTable
+from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.stage_figures import TALL, StageFigures
 from workbench.ui.widgets.timeline_view import TimelineView
 

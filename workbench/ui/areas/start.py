@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 
 from ipu_runtime.reports.quantities import four_decimals, microseconds
@@ -16,6 +15,7 @@ from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import HEADING, MUTED, WARN, line, lines, wrapped
 from workbench.ui.content.plan_summary import plan_summary
 from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.plain import Horizontal, VerticalScroll
 
 _FIGURES = f"{'epoch':<6}{'loss':>7}{'accuracy':>9}{'per batch':>10}{'time':>7}"
 

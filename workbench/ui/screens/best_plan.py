@@ -7,10 +7,8 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from ipu_runtime.plan.hardware import find_system
 from ipu_runtime.reports.quantities import change, count, plural
@@ -32,6 +30,7 @@ from workbench.core.planning.staged_spec import changed_values
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import MUTED, WARN, line, lines
 from workbench.ui.steady_size import SteadySize
+from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 
 _WIDTHS = (10, 8, 6, 8, 13, 22)

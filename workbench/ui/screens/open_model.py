@@ -10,9 +10,8 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.widgets import DirectoryTree, Input, Static
+from textual.widgets import DirectoryTree, Input
 
 from workbench.core.models.model_source import (
     FILE_ENDINGS,
@@ -22,6 +21,7 @@ from workbench.core.models.model_source import (
 )
 from workbench.ui.content.pieces import BAD, MUTED, line
 from workbench.ui.steady_size import SteadySize
+from workbench.ui.widgets.plain import Horizontal, Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 
 _KEYS = "tab: text, list, files; enter opens; esc cancels"

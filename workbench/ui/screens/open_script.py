@@ -9,13 +9,13 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from workbench.core.scripts.script_command import ScriptCommand
 from workbench.ui.content.pieces import BAD, MUTED, line
 from workbench.ui.steady_size import SteadySize
+from workbench.ui.widgets.plain import Static, Vertical
 
 _HINT = "tab changes the line, enter opens it, esc cancels; F5 then runs it"
 

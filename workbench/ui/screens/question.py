@@ -8,13 +8,13 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.events import Key
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from workbench.ui.content.pieces import BAD, MARK, MUTED, line
 from workbench.ui.steady_size import SteadySize
+from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 
 
@@ -34,7 +34,7 @@ class Confirm(SteadySize, ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         """Build the box."""
         with Vertical(classes="box"):
-            yield Static(self._question, markup=False)
+            yield Static(self._question)
             yield RowList(id="answers")
 
     def on_mount(self) -> None:
@@ -73,7 +73,7 @@ class Ask(SteadySize, ModalScreen[str]):
     def compose(self) -> ComposeResult:
         """Build the box."""
         with Vertical(classes="box"):
-            yield Static(self._question, markup=False)
+            yield Static(self._question)
             yield RowList(id="answers")
 
     def on_mount(self) -> None:
@@ -125,7 +125,7 @@ class AskText(SteadySize, ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Build the box."""
         with Vertical(classes="box"):
-            yield Static(self._question, markup=False)
+            yield Static(self._question)
             yield Input(self._value, classes="line-input")
             yield Static(line((self._hint or "enter takes it, esc cancels", MUTED)))
 
@@ -175,7 +175,7 @@ class Choose(SteadySize, ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Build the box."""
         with Vertical(classes="box choose-box"):
-            yield Static(self._question, markup=False)
+            yield Static(self._question)
             yield RowList(id="choices")
             yield Static(line(("enter takes it, esc cancels", MUTED)))
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.flow_text import Builder, FlowText
+from workbench.ui.widgets.plain import VerticalScroll
 
 
 class Reader(SteadySize, ModalScreen[None]):

@@ -7,10 +7,8 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from workbench.core.runs.run_notes import notes_text
 from workbench.ui.actions import Scope, bindings_for
@@ -20,6 +18,7 @@ from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.filter_line import FilterLine
+from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.sidebar_lists import MOST_ROWS
 

@@ -7,10 +7,8 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.quantities import change, microseconds, share
@@ -19,6 +17,7 @@ from workbench.core.planning.schedule_comparison import ScheduleRow, compare_sch
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, fit, line
 from workbench.ui.steady_size import SteadySize
+from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
 

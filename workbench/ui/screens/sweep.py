@@ -11,9 +11,7 @@ from typing import Any, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from workbench.core.editing.draft import Draft
 from workbench.core.experiment.experiment_loading import read_and_checked
@@ -40,6 +38,7 @@ from workbench.ui.controllers.trusting import trusts_sources
 from workbench.ui.screens.question import AskText, Confirm
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.flow_text import FlowText
+from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 
 _TRAIN = "train"

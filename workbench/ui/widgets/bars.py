@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from textual.content import Content
 from textual.style import Style
-from textual.widgets import Static
 
 from workbench.ui.actions import ActionSpec, keys_shown
 from workbench.ui.content.pieces import MARK, MUTED, Part, line
+from workbench.ui.widgets.plain import Static
 
 
 def _click(action: str) -> Style:
@@ -28,7 +28,7 @@ class EdgedBar(Static):
     DEFAULT_CSS = "EdgedBar { height: 1; text-wrap: nowrap; }"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, classes=classes, markup=False)
+        super().__init__(id=id, classes=classes)
         # Keys and areas look like themselves, not like links.
         self.auto_links = False
         self._left, self._right = Content(), Content()

@@ -20,6 +20,7 @@ from workbench.core.charts.smoothing import next_level, smooth
 from workbench.core.runs.describe import METRIC_WORDS, describe
 from workbench.core.runs.series import Curve
 from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.widgets.plain import PlainText
 
 _ZOOM_LEVELS = 6
 
@@ -54,7 +55,7 @@ def _nearest(xs: Sequence[float], x: float) -> int:
     return min(bisect_left(xs, x), len(xs) - 1)
 
 
-class ChartView(Widget, can_focus=True):
+class ChartView(PlainText, Widget, can_focus=True):
     """Draws curves again only when they, the size or the view have changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -87,6 +88,7 @@ class ChartView(Widget, can_focus=True):
     ) -> None:
         super().__init__(id=id, classes="panel")
         self._title, self._unit, self._empty = title, unit, empty
+        self._shown_title = ""
         self._own_unit = unit
         self._curves: Sequence[NamedCurve] = ()
         self._references: tuple[float, ...] = ()
@@ -232,8 +234,8 @@ class ChartView(Widget, can_focus=True):
         ]
         view += [f"zoom {2**self._zoom}x"] if self._zoom else []
         title = "  ".join([self._title, " · ".join(newest)]).strip()
-        if title != self.border_title:
-            self.border_title = title
+        if title != self._shown_title:
+            self.border_title = self._shown_title = title
         room = self.outer_size.width - _FRAME
         while len(view) > 1 and len(", ".join(view)) > room:
             view.pop()

@@ -8,10 +8,12 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
+from workbench.ui.widgets.plain import PlainText
+
 Builder = Callable[[int], Content]
 
 
-class FlowText(Widget):
+class FlowText(PlainText, Widget):
     """Asks its builder for the text of the present width."""
 
     DEFAULT_CSS = """

@@ -17,6 +17,8 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import Visual
 
+from workbench.ui.widgets.plain import PlainText
+
 _POINTER = Content("›")  # noqa: RUF001
 
 
@@ -40,7 +42,7 @@ def cursor_bindings(letters: bool = True) -> list[BindingType]:
     ]
 
 
-class RowList(ScrollView, can_focus=True, inherit_bindings=False):
+class RowList(PlainText, ScrollView, can_focus=True, inherit_bindings=False):
     """Draws only the lines that are seen, so that long lists cost nothing."""
 
     DEFAULT_CSS = """

@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 
 from workbench.core.runs.run_notes import notes_text
 from workbench.ui.actions import Scope, bindings_for
@@ -15,6 +14,7 @@ from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.widgets.filter_line import FilterLine
+from workbench.ui.widgets.plain import Vertical
 from workbench.ui.widgets.row_list import RowList
 from workbench.ui.widgets.sidebar_lists import PresetList, RunList
 

@@ -6,9 +6,7 @@ import asyncio
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.message import Message
-from textual.widgets import Static
 from textual.worker import get_current_worker
 
 from ipu_runtime.plan.plan import Plan
@@ -25,6 +23,7 @@ from workbench.ui.content.stage_bars import (
     stale_words,
 )
 from workbench.ui.content.stage_notice import advice_line
+from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.timeline_view import TimelineView
 
 REST_S = 0.3

@@ -22,13 +22,14 @@ from workbench.ui.content.timeline_cells import (
     draw_time,
     without_cut_labels,
 )
+from workbench.ui.widgets.plain import PlainText
 
 LEGEND = "F forward  B backward  R recompute  U update  · wait"
 _WIDTHS = (1, 3, 4, 6, 9)
 _TIME_COLUMNS = (60, 100, 180, 320, 640)
 
 
-class TimelineView(ScrollView, can_focus=True):
+class TimelineView(PlainText, ScrollView, can_focus=True):
     """Slots as cells of one width, or tasks as wide as the time they take."""
 
     DEFAULT_CSS = """
