@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
 from ipu_runtime.engine.pipeline.graph_pipeline import build_run
+from ipu_runtime.engine.planning.refusal import raise_for
 from ipu_runtime.engine.programs.progress_scalars import MOST_SCALARS
 from ipu_runtime.engine.reading.model_scope import ModelScope, model_scope
 from ipu_runtime.engine.replicas.device_loop import build_loop
@@ -26,6 +27,7 @@ from ipu_runtime.ipu_run_config import RunConfig
 from ipu_runtime.pipelining.pipeline_op import PreparedPipeline, prepare
 from ipu_runtime.pipelining.pipeline_results import ResultOptions
 from ipu_runtime.plan.placements import requested
+from ipu_runtime.plan.rules.count_rules import check_updates
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
@@ -64,7 +66,7 @@ class IPUPipelineEstimator(EstimatorBase):
         count = spec.gradient_accumulation_count
         whole_runs = self._config.ipu_run_config.counts_pipeline_runs
         if not whole_runs:
-            self._check_count(count)
+            raise_for(check_updates(self._loop, count))
         self._check_devices(spec)
         outfeed = IPUOutfeedQueue(feed_name="results")
         training = spec.mode == ModeKeys.TRAIN
@@ -190,13 +192,6 @@ class IPUPipelineEstimator(EstimatorBase):
                 f"{type(spec).__name__}."
             )
         return spec if current_interceptor() is None else intercepted_spec(spec)
-
-    def _check_count(self, count: int) -> None:
-        if self._loop < count or self._loop % count:
-            raise ValueError(
-                f"iterations_per_loop ({self._loop}) must be a multiple of "
-                f"gradient_accumulation_count ({count})."
-            )
 
     def _check_devices(self, spec: IPUPipelineEstimatorSpec) -> None:
         shards = self._config.ipu_run_config.num_shards

@@ -12,6 +12,7 @@ import tensorflow as tf
 from ipu_runtime.engine.estimator.estimator_program import PieceRunner
 from ipu_runtime.engine.estimator.model_directory import check_checkpoint
 from ipu_runtime.engine.estimator.planned_loop import PlannedLoop
+from ipu_runtime.engine.planning.refusal import raise_for
 from ipu_runtime.engine.reading.model_scope import model_scope
 from ipu_runtime.engine.replicas.instance_exchange import (
     lost_instances_named,
@@ -30,8 +31,9 @@ from ipu_runtime.estimators.sessions import (
     restored_session,
     training_session,
 )
-from ipu_runtime.estimators.step_rules import check_multiple, check_train_steps
+from ipu_runtime.estimators.step_rules import check_train_steps
 from ipu_runtime.estimators.tf_estimator import ModeKeys
+from ipu_runtime.plan.rules.count_rules import check_loops
 from ipu_runtime.system.without_effect import warn_without_effect
 
 logger = logging.getLogger("tensorflow")
@@ -117,7 +119,7 @@ class EstimatorBase(EstimatorBuilder):
         if steps is None:
             raise ValueError("`steps` must be given for evaluate: a device cannot ask.")
         self._intercepted(ModeKeys.EVAL)
-        check_multiple(steps, self._loop)
+        raise_for(check_loops(steps, self._loop))
         with self._graph(ModeKeys.EVAL, input_fn) as loop:
             program = loop.program
             global_step = v1.train.get_global_step()

@@ -168,7 +168,13 @@ class EstimatorBuilder:
             loop_batches = self._units_per_loop(program) * program.batches_per_unit
             device = device_for(None, run_config.num_shards)
             loop = plan_loop(
-                program, name, start, device, infeed.element_spec, loop_batches
+                program,
+                name,
+                start,
+                device,
+                infeed.element_spec,
+                loop_batches,
+                self.api,
             )
             planned = loop.planned
             announce(Program(CALLS[mode], self.api, planned.request, planned.reason))

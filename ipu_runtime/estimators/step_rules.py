@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import tempfile
 
+from ipu_runtime.engine.planning.refusal import raise_for
 from ipu_runtime.ipu_run_config import RunConfig
+from ipu_runtime.plan.rules.count_rules import check_loops
 
 logger = logging.getLogger("tensorflow")
 
@@ -17,21 +19,9 @@ def check_train_steps(steps: int | None, max_steps: int | None, loop: int) -> No
     if steps is not None and max_steps is not None:
         raise ValueError("Only one of `steps` and `max_steps` may be given.")
     if steps is not None:
-        check_multiple(steps, loop)
+        raise_for(check_loops(steps, loop))
     elif max_steps is not None and max_steps <= 0:
         raise ValueError(f"max_steps is {max_steps}; it must be at least 1.")
-
-
-def check_multiple(steps: int, loop: int) -> None:
-    """Raise unless steps are whole loops."""
-    if steps <= 0:
-        raise ValueError(f"steps is {steps}; it must be at least 1.")
-    if steps % loop:
-        nearest = max(1, round(steps / loop)) * loop
-        raise ValueError(
-            f"steps ({steps}) must be a multiple of iterations_per_loop "
-            f"({loop}); {nearest} is the nearest that is."
-        )
 
 
 def choose_model_dir(model_dir: str | None, config: RunConfig) -> str:

@@ -12,11 +12,19 @@ from ipu_runtime.engine.pipeline.pipeline_modes import (
     RecomputationMode,
     resolve_recomputation,
 )
+from ipu_runtime.engine.planning.refusal import raise_for
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_runtime.ops.pipelining_ops import PipelineStageOptions
-from ipu_runtime.plan.schedule.building import overlap_length, recomputation_allowed
-from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
+from ipu_runtime.plan.rules.count_rules import ACCUMULATION
+from ipu_runtime.plan.rules.pipeline_rules import (
+    check_count,
+    check_mapping,
+    check_recomputation,
+    check_stage_count,
+    has_io_tiles,
+)
+from ipu_runtime.plan.schedule.schedule import Recomputation
 from ipu_runtime.system.device_state import current_state
 
 _INT32_MAX = 2**31 - 1
@@ -66,11 +74,7 @@ def checked_stages(stages: Any) -> list[Callable[..., Any] | list[Any]]:
         raise TypeError(
             f"`computational_stages` must be a list or tuple, but is {stages!r}."
         )
-    if len(stages) < 2:
-        raise ValueError(
-            f"A pipeline needs at least two computational stages, but has "
-            f"{len(stages)}."
-        )
+    raise_for(check_stage_count(len(stages)))
     return list(stages)
 
 
@@ -86,10 +90,6 @@ def checked_mapping(
         return (0,) * stages if serialization > 1 else tuple(range(stages))
     if not isinstance(mapping, (list, tuple)):
         raise TypeError(f"`device_mapping` must be a list or tuple, not {mapping!r}.")
-    if len(mapping) != stages:
-        raise ValueError(
-            f"`device_mapping` has {len(mapping)} entries for {stages} stages."
-        )
     devices = tuple(
         entry[0] if isinstance(entry, (list, tuple)) else entry for entry in mapping
     )
@@ -97,16 +97,13 @@ def checked_mapping(
         raise NotImplementedError(
             "`batch_serialization_iterations` above 1 needs all stages on one IPU."
         )
-    shared = len(set(devices)) != len(devices)
-    if schedule is PipelineSchedule.Interleaved and training and shared:
-        raise NotImplementedError(
-            "The Interleaved schedule cannot train with several stages on one IPU: "
-            f"device_mapping is {list(mapping)}."
-        )
+    raise_for(check_mapping(devices, stages, schedule.kind, training))
     return devices
 
 
-def checked_recomputation(mode: Any, schedule: PipelineSchedule) -> Recomputation:
+def checked_recomputation(
+    mode: Any, schedule: PipelineSchedule, training: bool
+) -> Recomputation:
     """Return how activations are recomputed under the current configuration."""
     if mode is not None and not isinstance(mode, RecomputationMode):
         raise TypeError(
@@ -114,49 +111,25 @@ def checked_recomputation(mode: Any, schedule: PipelineSchedule) -> Recomputatio
         )
     allowed = bool(current_state().options.fields.get("allow_recompute", False))
     resolved = resolve_recomputation(allowed, mode, schedule)
-    if not recomputation_allowed(schedule.kind, resolved):
-        raise tf.errors.UnimplementedError(
-            None,
-            None,
-            f"Recomputation mode {resolved.value} is not supported by the "
-            f"{schedule.name} schedule.",
-        )
+    if training:
+        raise_for(check_recomputation(schedule.kind, resolved))
     return resolved
 
 
-def check_count_rule(
+def check_micro_batches(
     count: int, schedule: PipelineSchedule, mapping: Sequence[int], training: bool
 ) -> None:
     """Raise if the device could not start so many micro-batches evenly."""
-    length = overlap_length(schedule.kind, mapping, training)
-    io_tiles = current_state().options.fields.get("io_tiles.num_io_tiles", 0)
-    names = (
-        "It is set by `gradient_accumulation_count`, "
-        "`gradient_accumulation_steps_per_replica` or `steps_per_execution`."
+    raise_for(
+        check_count(
+            schedule.kind,
+            mapping,
+            count,
+            training=training,
+            io_tiles=has_io_tiles(current_state().options.fields),
+            where=ACCUMULATION,
+        )
     )
-    if schedule.kind is ScheduleKind.GROUPED and io_tiles:
-        if count < length + 2:
-            raise tf.errors.FailedPreconditionError(
-                None,
-                None,
-                f"The number of iterations of the pipeline must be at least "
-                f"{length + 2} with I/O tiles, but it is {count}. {names}",
-            )
-        return
-    if count < length:
-        raise tf.errors.FailedPreconditionError(
-            None,
-            None,
-            f"The number of iterations of the pipeline must be at least {length}, but "
-            f"it is {count}. {names}",
-        )
-    if count % length:
-        raise tf.errors.FailedPreconditionError(
-            None,
-            None,
-            f"The number of iterations of the pipeline must be a multiple of {length}, "
-            f"but it is {count}. {names}",
-        )
 
 
 def check_feeds(infeed: Any, outfeed: Any) -> None:

@@ -222,12 +222,12 @@ def prepare(
     if continuous:
         raise NotImplementedError("`continuous_weight_updates` is not supported.")
     schedule = checks.checked_schedule(schedule, serialization)
-    recomputation = checks.checked_recomputation(recomputation_mode, schedule)
     functions = checks.checked_stages(stages)
     checks.check_feeds(infeed, outfeed)
     mapping = checks.checked_mapping(
         device_mapping, len(functions), schedule, training, serialization
     )
+    recomputation = checks.checked_recomputation(recomputation_mode, schedule, training)
     checks.check_stage_options(
         "forward_propagation_stages_poplar_options", forward_options, len(functions)
     )
@@ -247,7 +247,7 @@ def prepare(
     checks.check_outfeed_options(
         results.outfeed, training, results.loss_only, results.mask, results.accumulate
     )
-    checks.check_count_rule(count, schedule, mapping, training)
+    checks.check_micro_batches(count, schedule, mapping, training)
     built = build_schedule(
         schedule.kind,
         len(functions),

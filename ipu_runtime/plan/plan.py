@@ -62,6 +62,9 @@ class PlanRequest:
     gradient_accumulation: int = 1
     optimizer: str = "sgd"
     training: bool = True
+    api: str = "ipu_strategy"
+    """Who runs it: the loops of `ipu_estimator` and `ipu_pipeline_estimator` follow
+    other rules than the executions of a Keras model."""
     ipus: int = 1
     """IPUs of the device, shared out among replicas."""
     system: str = "M2000"

@@ -33,6 +33,10 @@ class Problem:
     suggestion: object = None
     """A value for `where` that would be valid, so that one key can take it."""
 
+    @property
+    def message(self) -> str:
+        """What a script is told by the exception: the same text, without the field."""
+        return f"{self.problem}; {self.hint}" if self.hint else self.problem
+
     def __str__(self) -> str:
-        text = f"{self.where}: {self.problem}" if self.where else self.problem
-        return f"{text}; {self.hint}" if self.hint else text
+        return f"{self.where}: {self.message}" if self.where else self.message

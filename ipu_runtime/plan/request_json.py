@@ -41,7 +41,8 @@ def request_from_json(content: Any) -> PlanRequest:
             model=model_from_json(content["model"]),
             optimizer=str(content["optimizer"]),
             training=bool(content["training"]),
-            # Older records know no steady state.
+            # Older records say neither who runs it nor whether it is a steady state.
+            api=str(content.get("api", "ipu_strategy")),
             steady=bool(content.get("steady")),
             system=str(content["system"]),
             pipeline=None if pipeline is None else _pipeline(pipeline),

@@ -114,7 +114,8 @@ def test_wrong_count_exits_with_2_and_says_what_works(
     )
     assert code == 2
     assert output.out == ""
-    assert "execution.gradient_accumulation: 6" in output.err
+    assert "execution.gradient_accumulation: the number of iter" in output.err
+    assert "must be a multiple of 4, but it is 6" in output.err
     assert "try 4 or 8" in output.err
 
 

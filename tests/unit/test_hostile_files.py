@@ -309,7 +309,7 @@ def test_counts_that_nobody_can_model_are_refused_at_once() -> None:
     assert spec is not None
     request = replace(plan_request(spec), gradient_accumulation=4 * 10**12)
     problems = make_plan(request).problems
-    assert "too many to model" in problems[0].problem
+    assert any("too many to model" in problem.problem for problem in problems)
 
 
 def test_stages_that_do_not_suit_the_layers_make_no_script() -> None:

@@ -123,7 +123,7 @@ def test_invalid_points_carry_their_reason_and_do_not_stop_the_sweep() -> None:
         True,
     ]
     assert "7 layers can be cut into 2 to 7 stages" in results[1].problem
-    assert "6 is not a multiple of 4" in results[2].problem
+    assert "must be a multiple of 4, but it is 6" in results[2].problem
     assert [r.index for r in ranked(results.values(), "ipu_us_per_batch")] == [0]
 
 

@@ -52,6 +52,7 @@ def plan_loop(
     device: Device,
     element_spec: Any,
     batches_per_loop: int,
+    api: str,
 ) -> PlannedLoop:
     """Plan a program in the current graph; raise if the device has no room for it."""
     read = read_layer_uses(program.layer_uses)
@@ -65,6 +66,7 @@ def plan_loop(
             element_spec=element_spec,
             batches_per_loop=batches_per_loop,
             training=name == "training",
+            api=api,
         )
         planned = plan_program(name, request, device)
     report = report_program(name, planned.plan, planned.reason)

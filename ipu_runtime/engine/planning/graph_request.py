@@ -32,6 +32,7 @@ def graph_request(
     element_spec: Any,
     batches_per_loop: int,
     training: bool,
+    api: str,
 ) -> PlanRequest:
     """Return what the plan depends on; the program is in the current graph.
 
@@ -43,6 +44,7 @@ def graph_request(
         element_spec: Types and shapes of one element of the data.
         batches_per_loop: Batches of one execution, on one replica.
         training: Whether weights are updated.
+        api: The estimator's name among the interfaces of an experiment.
     """
     parts = tf.nest.flatten(element_spec)
     targets = element_spec[1:] if isinstance(element_spec, tuple) else None
@@ -64,6 +66,7 @@ def graph_request(
         gradient_accumulation=program.accumulation if training else 1,
         optimizer=_optimizer() if training else "sgd",
         training=training,
+        api=api,
         pipeline=pipeline,
     )
     return on_device(request, device)

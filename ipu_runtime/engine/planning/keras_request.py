@@ -6,7 +6,6 @@ from typing import Any
 
 from ipu_runtime.engine.pipeline.pipeline_setup import Cut
 from ipu_runtime.engine.planning.program_plan import on_device, values_per_sample
-from ipu_runtime.engine.session.step_count import StepCount
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.system.device import Device
@@ -17,20 +16,22 @@ def keras_request(
     device: Device,
     *,
     batch_size: int,
+    batches: int,
+    per_execution: int,
     targets: Any,
-    count: StepCount,
     cut: Cut | None,
     accumulation: int = 1,
     optimizer: Any = None,
 ) -> PlanRequest:
-    """Return what the plan depends on.
+    """Return what the plan depends on, whether the device would take it or not.
 
     Args:
         spec: The model, as it was read.
         device: The device that it runs on.
         batch_size: Samples of a batch.
+        batches: Batches of an epoch, over the replicas of this process.
+        per_execution: `steps_per_execution` as it was asked for.
         targets: Types and shapes of the targets of one batch; None if it has none.
-        count: Steps of the call.
         cut: The stages of a pipelined model.
         accumulation: Micro-batches of a weight update, on one replica.
         optimizer: What trains; None if the weights stay as they are.
@@ -38,9 +39,9 @@ def keras_request(
     request = PlanRequest(
         model=spec,
         batch_size=batch_size,
-        batches=count.batches,
+        batches=batches,
         label_values=values_per_sample(targets),
-        steps_per_execution=count.per_execution,
+        steps_per_execution=per_execution,
         gradient_accumulation=accumulation,
         optimizer=_name_of(optimizer) if optimizer is not None else "sgd",
         training=optimizer is not None,

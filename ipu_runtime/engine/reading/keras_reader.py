@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import keras
 
 from ipu_runtime.engine.reading.layer_tracer import trace_layer
 from ipu_runtime.engine.reading.model_graph import (
+    Call,
     ModelGraph,
     NotAGraphError,
     model_graph,
@@ -24,7 +25,7 @@ from ipu_runtime.engine.reading.repeatable_call import (
 )
 from ipu_runtime.engine.reading.shared_weights import SharedWeights
 from ipu_runtime.frameworks.keras_calls import layers_inside, shapes_built_for
-from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
+from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.model.shapes import (
     LAYER_KINDS,
     model_of,
@@ -118,14 +119,10 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
     )
     if problems:
         return ReadModel(graph, None, problems)
-    maker = dict(zip(graph.inputs, graph.input_names, strict=True))
     dtype, weight_dtype = model_dtypes((call.operation for call in graph.calls), dtype)
     layers = list(inputs)
     sharing = SharedWeights()
-    for call in graph.calls:
-        sources = tuple(
-            maker[call.slots[id(symbol)]] for symbol in call.arguments.keras_tensors
-        )
+    for call, sources in sourced(graph):
         spec = LayerSpec(
             call.name,
             layer_kind(call.operation),
@@ -138,9 +135,33 @@ def read_graph(graph: ModelGraph, dtype: str = "float32") -> ReadModel:
         )
         layer = costed_layer(call_of_node(call), spec, dtype, masked=masked)
         layers.append(sharing.marked(layer, call.operation))
-        maker.update(dict.fromkeys(call.outputs, call.name))
     model, problems = model_of([*map(sharing.grouped, layers)], dtype, weight_dtype)
     return ReadModel(graph, model, problems)
+
+
+def outline(graph: ModelGraph) -> ModelSpec:
+    """Return the calls and what they share, for rules; shapes and costs are left out.
+
+    So a model whose inputs leave an extent open is judged as any other is.
+    """
+    layers = [Layer(LayerSpec(name, "Input"), (), ()) for name in graph.input_names]
+    sharing = SharedWeights()
+    for call, sources in sourced(graph):
+        spec = LayerSpec(call.name, layer_kind(call.operation), {}, sources)
+        variables = getattr(call.operation, "weights", ())
+        weights = tuple(Weight(variable.name, ()) for variable in variables)
+        layer = Layer(spec, (), (), weights)
+        layers.append(sharing.marked(layer, call.operation))
+    return ModelSpec(tuple(map(sharing.grouped, layers)), ())
+
+
+def sourced(graph: ModelGraph) -> Iterator[tuple[Call, tuple[str, ...]]]:
+    """Yield the calls with the names of the calls and inputs that feed them."""
+    maker = dict(zip(graph.inputs, graph.input_names, strict=True))
+    for call in graph.calls:
+        symbols = call.arguments.keras_tensors
+        yield call, tuple(maker[call.slots[id(symbol)]] for symbol in symbols)
+        maker.update(dict.fromkeys(call.outputs, call.name))
 
 
 def costed_layer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -11,9 +11,10 @@ from keras import tree
 from keras.utils import unpack_x_y_sample_weight
 
 from ipu_runtime.engine.feeds.feed import Feed
-from ipu_runtime.engine.pipeline.pipeline_setup import Cut, check_device, make_cut
+from ipu_runtime.engine.pipeline.pipeline_setup import Cut, make_cut
 from ipu_runtime.engine.planning.keras_request import keras_request
 from ipu_runtime.engine.planning.program_plan import ProgramPlan
+from ipu_runtime.engine.planning.refusal import checked
 from ipu_runtime.engine.programs.accumulation import Accumulation
 from ipu_runtime.engine.programs.kept_with_model import (
     plan_once,
@@ -22,9 +23,8 @@ from ipu_runtime.engine.programs.kept_with_model import (
     read_once,
 )
 from ipu_runtime.engine.programs.program_set import ProgramSet, Setting
-from ipu_runtime.engine.reading.keras_reader import ReadModel
+from ipu_runtime.engine.reading.keras_reader import ReadModel, outline
 from ipu_runtime.engine.session.batch_callbacks import BatchCallbacks
-from ipu_runtime.engine.session.count_remedies import add_remedies
 from ipu_runtime.engine.session.interception import (
     Program,
     announce,
@@ -42,16 +42,22 @@ from ipu_runtime.engine.session.model_options import (
 from ipu_runtime.engine.session.session_notes import (
     check_together,
     tell_of_steps,
+    warn_of,
     warn_of_groups,
-    warn_of_statistics,
 )
-from ipu_runtime.engine.session.step_count import StepCount, count_steps
+from ipu_runtime.engine.session.step_count import (
+    StepCount,
+    count_batches,
+    count_steps,
+)
 from ipu_runtime.engine.session.work import Work
 from ipu_runtime.frameworks.keras_calls import layers_inside
 from ipu_runtime.frameworks.keras_training import (
     build_for_inference,
     build_for_training,
 )
+from ipu_runtime.plan.model.model_spec import ModelSpec
+from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.system.device import Device
 from ipu_runtime.system.instances import Instance
 
@@ -93,38 +99,38 @@ def open_session(
     steps: int | None,
     epochs: int,
 ) -> Session:
-    """Check the call, build the model, and find or build its program.
+    """Build the model, describe the call, check it, and find or build its program.
 
     An error about counts of IPUs, batches or steps says what would be valid.
     """
-    try:
-        return _open(model, options, device, phase, feed, steps, epochs)
-    except (ValueError, RuntimeError, tf.errors.FailedPreconditionError) as error:
-        add_remedies(error, model, options, device, phase, feed, steps)
-        raise
-
-
-def _open(
-    model: Any,
-    options: ModelOptions,
-    device: Device,
-    phase: str,
-    feed: Feed,
-    steps: int | None,
-    epochs: int,
-) -> Session:
     training = phase == "train"
-    replicas = check_device(options, device)
     per_execution = model.steps_per_execution if model.compiled else 1
-    count = count_steps(feed, steps, epochs, replicas, per_execution)
+    batches = count_batches(feed, steps, per_execution)
     micro_batches = _micro_batches(options, training)
     if training:
-        _check_accumulation(model, options, count.per_execution, per_execution)
+        _check_optimizer(model, options, micro_batches)
     _build(model, feed.element_spec, phase)
     read = read_once(model)
-    cut = _cut(options, device, read, training)
-    if cut is not None:
-        cut.check_count(micro_batches if training else count.per_execution, training)
+    cut = _cut(options, device, read)
+    spec, reason = _spec(model, read, feed)
+    _, targets, _ = unpack_x_y_sample_weight(feed.element_spec)
+    request = keras_request(
+        spec,
+        device,
+        batch_size=feed.batch_size,
+        batches=batches,
+        per_execution=per_execution,
+        targets=targets,
+        cut=cut,
+        accumulation=micro_batches,
+        optimizer=model.optimizer if training else None,
+    )
+    warn_of(checked(request), model, feed)
+    replicas = device.replicas(options.shard_count)
+    count = count_steps(feed, steps, epochs, replicas, per_execution)
+    planned = ProgramPlan(None, None, reason)
+    if not reason:
+        planned = plan_once(model, phase, _as_it_runs(request, count), device)
     accumulation = Accumulation(
         options.accumulation_method,
         micro_batches,
@@ -132,13 +138,11 @@ def _open(
         cut.accumulator_dtype if cut else options.accumulation_kwargs.get("dtype"),
         device.instance,
     )
-    planned = _planned(model, read, device, phase, feed, count, accumulation, cut)
     if current_interceptor() is not None:
         announce(_program(model, phase, planned, read is None))
     if training:
         check_together(model, device)
         tell_of_steps(count, accumulation, feed.batch_size)
-        warn_of_statistics(model, cut)
         warn_of_groups(device, replicas)
     programs = programs_of(model, read, replicas, device, phase)
     averaged = options.accumulate_outfeed and options.pipelined and phase != "predict"
@@ -241,20 +245,7 @@ def _micro_batches(options: ModelOptions, training: bool) -> int:
     return options.pipeline_accumulation
 
 
-def _check_accumulation(
-    model: Any, options: ModelOptions, lowered: int, compiled: int
-) -> None:
-    count = _micro_batches(options, training=True)
-    for per_execution in (compiled, lowered):
-        if per_execution % count:
-            raise RuntimeError(
-                f"The {'pipelined ' if options.pipelined else ''}model has been "
-                "configured to use gradient accumulation for training, however the "
-                "current `steps_per_execution` value (set to "
-                f"{per_execution}) is not divisible by "
-                f"`gradient_accumulation_steps_per_replica` (set to {count}); the "
-                f"nearest is {max(1, round(per_execution / count)) * count}."
-            )
+def _check_optimizer(model: Any, options: ModelOptions, count: int) -> None:
     optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
     own = optimizer.gradient_accumulation_steps
     if own:
@@ -293,40 +284,29 @@ def _build(model: Any, element_spec: Any, phase: str) -> None:
         )
 
 
-def _planned(
-    model: Any,
-    read: ReadModel | None,
-    device: Device,
-    phase: str,
-    feed: Feed,
-    count: StepCount,
-    accumulation: Accumulation,
-    cut: Cut | None,
-) -> ProgramPlan:
-    """Return the plan of the program; raise if the device has no room for it."""
-    x, targets, _ = unpack_x_y_sample_weight(feed.element_spec)
-    try:
-        spec = read_hidden_once(model, x) if read is None else read.checked_spec()
-    except ValueError as error:
-        return ProgramPlan(None, None, str(error))
-    request = keras_request(
-        spec,
-        device,
-        batch_size=feed.batch_size,
-        targets=targets,
-        count=count,
-        cut=cut,
-        accumulation=accumulation.micro_batches,
-        optimizer=model.optimizer if phase == "train" else None,
-    )
-    return plan_once(model, phase, request, device)
-
-
-def _cut(
-    options: ModelOptions, device: Device, read: ReadModel | None, training: bool
-) -> Cut | None:
+def _cut(options: ModelOptions, device: Device, read: ReadModel | None) -> Cut | None:
     if not options.pipelined:
         return None
     if read is None:
         raise RuntimeError("The layer calls of a pipelined model must be known.")
-    return make_cut(read.graph, options, device, training)
+    return make_cut(read.graph, options, device)
+
+
+def _spec(model: Any, read: ReadModel | None, feed: Feed) -> tuple[ModelSpec, str]:
+    """Return the model as the plan sees it, and why it cannot be planned, if so.
+
+    The rules need no more of such a model than its calls.
+    """
+    try:
+        if read is not None:
+            return read.checked_spec(), ""
+        x, _, _ = unpack_x_y_sample_weight(feed.element_spec)
+        return read_hidden_once(model, x), ""
+    except ValueError as error:
+        return outline(read.graph) if read else ModelSpec((), ()), str(error)
+
+
+def _as_it_runs(request: PlanRequest, count: StepCount) -> PlanRequest:
+    """Return the request with the batches and steps that are really made."""
+    batches = count.batches * request.instances
+    return replace(request, batches=batches, steps_per_execution=count.per_execution)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.pipeline.pipeline_setup import Cut, moving_statistics
+from ipu_runtime.engine.feeds.feed import Feed
 from ipu_runtime.engine.programs.accumulation import Accumulation
 from ipu_runtime.engine.programs.gradient_capture import captures_gradients
 from ipu_runtime.engine.programs.kept_with_model import kept_of
 from ipu_runtime.engine.programs.loss_scaling import loss_scaling_of
 from ipu_runtime.engine.session.step_count import StepCount
+from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.rules.count_rules import EPOCH, STEPS
+from ipu_runtime.plan.rules.stage_rules import STAGES
 from ipu_runtime.system.device import Device
 
 
@@ -54,18 +58,16 @@ def tell_of_steps(
         )
 
 
-def warn_of_statistics(model: Any, cut: Cut | None) -> None:
-    """Say once per model what real pipelines do to moving statistics."""
-    kept = kept_of(model)
-    layers = moving_statistics(cut) if cut and not kept.warned_of_statistics else []
-    if layers:
-        kept.warned_of_statistics = True
-        tf.get_logger().warning(
-            "The moving statistics of %s are not updated properly while a pipelined "
-            "model is trained on a real IPU. Here every forward pass updates them, in "
-            "the order of micro-batches.",
-            ", ".join(layers),
-        )
+def warn_of(problems: Iterable[Problem], model: Any, feed: Feed) -> None:
+    """Log what the rules say of steps, and once per model of moving statistics."""
+    kept, logger = kept_of(model), tf.get_logger()
+    for problem in problems:
+        # Data without an end lose nothing when fewer of their batches are taken.
+        if problem.where == STEPS or (problem.where == EPOCH and feed.batches >= 0):
+            logger.warning("%s.", problem.message)
+        if problem.where == STAGES and not kept.warned_of_statistics:
+            kept.warned_of_statistics = True
+            logger.warning("%s.", problem.message)
 
 
 def warn_of_groups(device: Device, replicas: int) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 
 import keras
 
+from ipu_runtime.engine.planning.refusal import raise_for
+from ipu_runtime.engine.reading.keras_reader import sourced
 from ipu_runtime.engine.reading.model_graph import NotAGraphError, model_graph
 from ipu_runtime.keras.layer_calls import layer_assignments, stages_of
+from ipu_runtime.plan.rules.stage_rules import check_data_flow
 
 
 def check_sequential(model: Any, assignments: Any, expected: Sequence[Any]) -> None:
@@ -22,7 +25,7 @@ def check_sequential(model: Any, assignments: Any, expected: Sequence[Any]) -> N
         for given, wanted in zip(assignments, expected, strict=True):
             _check_nested(given, wanted)
         _check_assigned(assignments)
-        check_data_flow(model, assignments)
+        _check_flow(model, assignments)
         return
     _check_assigned(assignments)
     _check_steps(assignments)
@@ -38,10 +41,10 @@ def check_calls(
         _check_call(index, given, wanted)
         _check_nested(given, wanted)
     _check_assigned(assignments)
-    check_data_flow(model, assignments, network)
+    _check_flow(model, assignments, network)
 
 
-def check_data_flow(
+def _check_flow(
     model: Any, assignments: Sequence[Any], network: Any | None = None
 ) -> None:
     """Raise if a layer call needs something that a later stage makes."""
@@ -53,22 +56,11 @@ def check_data_flow(
             f"{model.name} is not: give it an Input layer or call build()."
         ) from None
     stages = dict(stages_of(model, assignments, network))
-    made_in: dict[int, int] = {}
-    for call in graph.calls:
-        stage = stages[call.key]
-        for slot in call.inputs:
-            if made_in.get(slot, 0) > stage:
-                raise ValueError(
-                    f"Layer {call.operation.name} (call {call.node_index}) in pipeline "
-                    f"stage {stage} has a dependency from a pipeline stage which has "
-                    f"not yet been executed: stage {made_in[slot]}."
-                )
-        made_in.update(dict.fromkeys(call.outputs, stage))
-        if stage < 0:
-            raise ValueError(
-                f"Layer {call.operation.name} is assigned to pipeline stage {stage}; "
-                "stages start at 0."
-            )
+    raise_for(
+        check_data_flow(
+            (call.name, stages[call.key], sources) for call, sources in sourced(graph)
+        )
+    )
 
 
 def _check_list(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.rules.pipeline_rules import check_count, has_io_tiles
 from ipu_runtime.plan.rules.replica_counts import (
     ipus_per_replica,
     replica_count,
@@ -13,11 +14,13 @@ from ipu_runtime.plan.rules.replica_counts import (
     steps_per_replica,
 )
 from ipu_runtime.plan.schedule.building import overlap_length
-from ipu_runtime.plan.schedule.schedule import ScheduleKind
 
+ESTIMATORS = ("ipu_estimator", "ipu_pipeline_estimator")
+"""Interfaces whose executions are `iterations_per_loop` long, and have no epochs."""
 _IPUS = "ipu.auto_select_ipus"
 ACCUMULATION = "execution.gradient_accumulation"
 STEPS = "execution.steps_per_execution"
+EPOCH = "train.steps_per_epoch"
 _LARGEST_SEARCH = 1_000_000
 _MOST_MICRO_BATCHES = 10_000_000
 """More would take gigabytes and minutes to model, and no program has them."""
@@ -54,7 +57,8 @@ def check_ipus(request: PlanRequest, system_ipus: int) -> Iterator[Problem]:
     if 0 < ipus < shard_count(request.pipeline):
         yield Problem(
             where,
-            f"the device has {ipus} IPUs, the pipeline needs a multiple of {needed}",
+            f"current device has {ipus} IPUs attached, however the current model "
+            f"requires a multiple of {needed} IPUs",
             f"{needed} or a multiple of it",
             suggestion=needed,
         )
@@ -73,13 +77,6 @@ def check_ipus(request: PlanRequest, system_ipus: int) -> Iterator[Problem]:
 def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
     """Yield what is wrong with the count of micro-batches of one pipeline run."""
     pipeline = request.pipeline
-    if request.gradient_accumulation < 1:
-        yield Problem(
-            ACCUMULATION,
-            f"{request.gradient_accumulation} is not a positive whole number",
-            "1 or more",
-            suggestion=1,
-        )
     # Evaluation and prediction run one pipeline per execution.
     field = ACCUMULATION if request.training else STEPS
     count = micro_batches(request)
@@ -90,37 +87,35 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
         return
     if pipeline is None or not pipeline.schedule.on_ipu:
         return
-    stages = pipeline.stages
-    if not 2 <= stages <= len(pipeline.stage_of_layer):
+    if not 2 <= pipeline.stages <= len(pipeline.stage_of_layer):
         return
-    mapping = pipeline.device_mapping
-    if len(mapping) != stages:
-        mapping = tuple(range(stages))
-    overlap = overlap_length(pipeline.schedule, mapping, request.training)
-    name = f"{pipeline.schedule.value} with {stages} stages"
-    if overlaps_io(request, pipeline):
-        if count < overlap + 2:
-            yield _refused(
-                field,
-                f"{count} micro-batches are too few for {name} and I/O tiles",
-                f"at least {overlap + 2}",
-                overlap + 2,
-            )
-    elif count < 1 or count % overlap:
-        below = max(count, 0) // overlap * overlap
-        choices = [number for number in (below, below + overlap) if number > 0]
-        yield _refused(
-            field,
-            f"{count} is not a multiple of {overlap}, the overlap of {name}",
-            f"try {_listed(choices)}",
-            min(choices, key=lambda number: (abs(number - count), -number)),
-        )
+    yield from check_count(
+        pipeline.schedule,
+        _mapping(pipeline),
+        count,
+        training=request.training,
+        io_tiles=has_io_tiles(request.config),
+        where=field,
+        most=None if request.training else steps_per_replica(request),
+    )
+
+
+def _mapping(pipeline: PipelineRequest) -> tuple[int, ...]:
+    """Return the IPU of every stage; of every layer if stages are out of range."""
+    mapping, stages = pipeline.device_mapping, pipeline.stages
+    if len(mapping) == stages:
+        return mapping
+    return tuple(range(max(min(stages, len(pipeline.stage_of_layer)), 1)))
 
 
 def micro_batches(request: PlanRequest) -> int:
-    """Return the micro-batches of one pipeline run."""
-    training = request.training
-    return request.gradient_accumulation if training else request.steps_per_execution
+    """Return the micro-batches of one pipeline run.
+
+    Those of an evaluation are the steps of its execution, which an epoch bounds.
+    """
+    if request.training:
+        return request.gradient_accumulation
+    return min(request.steps_per_execution, steps_per_replica(request) or 1)
 
 
 def too_many_micro_batches(request: PlanRequest) -> bool:
@@ -128,15 +123,18 @@ def too_many_micro_batches(request: PlanRequest) -> bool:
     return request.pipeline is not None and micro_batches(request) > _MOST_MICRO_BATCHES
 
 
-def overlaps_io(request: PlanRequest, pipeline: PipelineRequest) -> bool:
-    """Return whether tiles reserved for I/O change how Grouped runs."""
-    tiles = request.config.get("io_tiles.num_io_tiles", 0)
-    reserved = isinstance(tiles, int) and tiles > 0
-    return reserved and pipeline.schedule is ScheduleKind.GROUPED
-
-
 def check_steps(request: PlanRequest) -> Iterator[Problem]:
-    """Yield what is wrong with the steps of an execution and of an epoch."""
+    """Yield what is wrong with the steps of an execution and of an epoch.
+
+    In the order in which Keras on the device finds it: the data, the epoch, updates.
+    """
+    if request.gradient_accumulation < 1:
+        yield Problem(
+            ACCUMULATION,
+            f"{request.gradient_accumulation} is not a positive whole number",
+            "1 or more",
+            suggestion=1,
+        )
     replicas, steps = replica_count(request), steps_per_replica(request)
     per_execution = request.steps_per_execution
     every = max(request.gradient_accumulation, 1) if request.training else 1
@@ -148,95 +146,139 @@ def check_steps(request: PlanRequest) -> Iterator[Problem]:
             suggestion=every,
         )
         return
-    valid = _valid_steps(steps, every)
-    if per_execution % every:
+    if replicas:
+        yield from _check_epoch(request, replicas, steps, every)
+    if request.api in ESTIMATORS:
+        yield from check_updates(per_execution, every)
+    elif per_execution % every:
+        yield _partial_update(request, per_execution, steps, every)
+    elif 0 < steps < per_execution and steps % every:
+        yield _partial_update(request, steps, steps, every)
+
+
+def _check_epoch(
+    request: PlanRequest, replicas: int, steps: int, every: int
+) -> Iterator[Problem]:
+    batches, per_execution = max(request.batches, 0), request.steps_per_execution
+    if not steps:
         yield Problem(
-            STEPS,
-            f"{per_execution} is not divisible by the {every} micro-batches of a weight"
-            " update",
-            _try(valid or [per_execution // every * every + every], per_execution),
-            exception="RuntimeError",
-            suggestion=_nearest(valid or [every], per_execution),
+            "data.batch_size",
+            f"the data contains {batches} items, but all {replicas} replicas are "
+            "requested to take at least one batch each",
+            "more data, smaller batches or fewer IPUs",
         )
-    if not replicas:
         return
-    if request.batches % replicas and steps:
+    if batches % replicas:
         yield Problem(
-            "train.steps_per_epoch",
-            f"{request.batches % replicas} of {request.batches} batches are dropped: "
+            EPOCH,
+            f"{batches % replicas} of {batches} batches are dropped: "
             f"{replicas} replicas take the same number",
             f"a multiple of {replicas}",
             Severity.WARNING,
             exception="",
-            suggestion=request.batches // replicas * replicas,
+            suggestion=batches // replicas * replicas,
         )
-    if not steps:
-        yield Problem(
-            "data.batch_size",
-            f"{max(request.batches, 0)} batches are not enough for {replicas} replicas",
-            "more data, smaller batches or fewer IPUs",
-        )
+    if request.api in ESTIMATORS:
+        yield from check_loops(steps, per_execution)
     elif per_execution > steps:
-        yield from _lowered(steps, per_execution, every, valid)
-    elif steps % per_execution:
         yield Problem(
             STEPS,
-            f"{per_execution} does not divide the {steps} steps of an epoch"
-            + (" on each replica" if replicas > 1 else ""),
+            f"{per_execution} is more than the {steps} steps of an epoch, and is "
+            f"lowered to {steps}",
+            f"{steps} or a divisor of it",
+            Severity.WARNING,
+            exception="",
+            suggestion=steps,
+        )
+    elif steps % per_execution:
+        valid = _valid_steps(request, steps, every)
+        yield Problem(
+            STEPS,
+            f"`steps_per_execution` ({per_execution}) must be a divisor of the number "
+            f"of batches ({steps}) in the dataset provided"
+            + (" to this replica" if replicas > 1 else ""),
             _try(valid, per_execution) if valid else "",
             suggestion=_nearest(valid, per_execution) if valid else None,
         )
 
 
-def _lowered(
-    steps: int, per_execution: int, every: int, valid: list[int]
-) -> Iterator[Problem]:
-    yield Problem(
-        STEPS,
-        f"{per_execution} is more than the {steps} steps of an epoch, and is lowered "
-        f"to {steps}",
-        f"{steps} or a divisor of it",
-        Severity.WARNING,
-        exception="",
-        suggestion=steps,
-    )
-    if steps % every and per_execution % every == 0:
+def check_loops(steps: int, loop: int) -> Iterator[Problem]:
+    """Yield a problem if the steps of an estimator's call are not whole loops.
+
+    Args:
+        steps: `steps` of `train` or `evaluate`, of each replica.
+        loop: `iterations_per_loop`.
+    """
+    if steps <= 0:
+        text = f"steps is {steps}; it must be at least 1"
+        yield Problem(EPOCH, text, suggestion=loop)
+    elif steps % loop:
+        valid = _divisors(steps)
         yield Problem(
             STEPS,
-            f"the {steps} steps of an epoch are not divisible by the {every} "
-            "micro-batches of a weight update",
-            _try(valid, steps) if valid else f"an epoch needs {every} steps or more",
-            exception="RuntimeError",
-            suggestion=_nearest(valid, steps) if valid else None,
+            f"steps ({steps}) must be a multiple of iterations_per_loop ({loop})",
+            f"{_try(valid, loop)} for iterations_per_loop, or {_multiple(steps, loop)} "
+            "steps",
+            suggestion=_nearest(valid, loop),
         )
 
 
-def _refused(where: str, problem: str, hint: str, suggestion: int) -> Problem:
-    origins = (
-        "the number comes from gradient_accumulation_count, "
-        "gradient_accumulation_steps_per_replica or steps_per_execution"
-    )
+def check_updates(loop: int, count: int) -> Iterator[Problem]:
+    """Yield a problem if an estimator's loop ends inside of a weight update."""
+    if loop % count:
+        nearest = _multiple(loop, count)
+        yield Problem(
+            STEPS,
+            f"iterations_per_loop ({loop}) must be a multiple of "
+            f"gradient_accumulation_count ({count})",
+            f"try {nearest}",
+            suggestion=nearest,
+        )
+
+
+def _multiple(number: int, of: int) -> int:
+    """Return the multiple that is nearest to a number, not 0."""
+    return max(1, round(number / of)) * of
+
+
+def _partial_update(
+    request: PlanRequest, value: int, steps: int, every: int
+) -> Problem:
+    """Say that an execution would end inside of a weight update."""
+    valid = _valid_steps(request, steps, every)
+    none = f"an epoch of {steps} steps does not end with a weight update either"
     return Problem(
-        where,
-        problem,
-        f"{hint} ({origins})",
-        exception="FailedPreconditionError",
-        suggestion=suggestion,
+        STEPS,
+        f"the {'pipelined ' if request.pipeline else ''}model has been configured to "
+        "use gradient accumulation for training, however the current "
+        f"`steps_per_execution` value (set to {value}) is not divisible by "
+        f"`gradient_accumulation_steps_per_replica` (set to {every})",
+        _try(valid, value) if valid else none,
+        exception="RuntimeError",
+        suggestion=_nearest(valid, value) if valid else None,
     )
 
 
-def _valid_steps(steps: int, every: int) -> list[int]:
-    """Return the divisors of an epoch's steps that hold whole weight updates."""
+def _valid_steps(request: PlanRequest, steps: int, every: int) -> list[int]:
+    """Return the divisors of an epoch's steps that hold whole weight updates.
+
+    Those of an evaluation in a pipeline are also whole turns of its stages.
+    """
+    pipeline = request.pipeline
+    if pipeline and not request.training and not has_io_tiles(request.config):
+        every = overlap_length(pipeline.schedule, _mapping(pipeline), training=False)
     if steps % every or not steps:
         return []
-    updates = steps // every
+    return [every * number for number in _divisors(steps // every)]
+
+
+def _divisors(whole: int) -> list[int]:
     small = [
         number
-        for number in range(1, min(int(updates**0.5), _LARGEST_SEARCH) + 1)
-        if updates % number == 0
+        for number in range(1, min(int(whole**0.5), _LARGEST_SEARCH) + 1)
+        if whole % number == 0
     ]
-    divisors = {*small, *(updates // number for number in small)}
-    return sorted(every * number for number in divisors)
+    return sorted({*small, *(whole // number for number in small)})
 
 
 def _nearest(choices: Iterable[int], value: int) -> int:

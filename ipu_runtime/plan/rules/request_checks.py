@@ -52,12 +52,12 @@ def check_request(
                 suggestion=guess or names[0],
             )
         )
+    problems += check_stages(request)
     problems += check_ipus(request, system.ipus if system else max(request.ipus, 1))
     problems += check_instances(request, system)
-    problems += check_stages(request)
     problems += _vain_placements(request)
-    problems += check_micro_batches(request)
     problems += check_steps(request)
+    problems += check_micro_batches(request)
     problems += _rough_costs(request.model)
     if request.model.dtype not in _DEVICE_TYPES:
         text = f"computes in {request.model.dtype}, which the device does not have"

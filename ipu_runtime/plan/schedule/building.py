@@ -86,9 +86,9 @@ def build_schedule(
         )
 
         return build_whatif(kind, stages, micro_batches, mapping)
-    if not recomputation_allowed(kind, recomputation):
-        raise ValueError(f"{kind.value} has no {recomputation.value}.")
     mode = recomputation if training else Recomputation.OFF
+    if not recomputation_allowed(kind, mode):
+        raise ValueError(f"{kind.value} has no {mode.value}.")
     steady = steady_part(kind, micro_batches, mapping, training)
     once = _place_tasks(kind, stages, steady.shortest, mapping, training, mode)
     slots, steps = _cut_into_slots(kind, *once)

@@ -85,7 +85,7 @@ def test_steps_that_the_user_counts_stay_what_they_are() -> None:
 
     assert count(spec).train.batches == 37
     (problem,) = plan_experiment(spec).problems
-    assert "10 does not divide the 37 steps of an epoch" in str(problem)
+    assert "(10) must be a divisor of the number of batches (37)" in str(problem)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,8 @@ def test_layers_must_follow_the_data() -> None:
     cut = PipelineRequest((0, 1, 0, 1))
     assert "l2" in problems_of(PIPED, pipeline=cut)[0].problem
     found = problems_of(PIPED, pipeline=PipelineRequest((1, 0, 1, 1)), model=SKIP)
-    assert "l1 in stage 0 needs l0" in found[0].problem
+    assert found[0].problem.startswith("layer l1 in stage 0 has a dependency")
+    assert "put l1 into stage 1 or later" in found[0].hint
     assert found[0].exception == "ValueError"
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.rules.count_rules import ESTIMATORS
 from workbench.core.experiment.experiment_fields import INSTANCE_APIS
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.models.model_source import CAPTURE_ENDING
-
-_ESTIMATORS = ("ipu_estimator", "ipu_pipeline_estimator")
 
 
 def check_cpu_pipeline(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -71,7 +70,7 @@ def check_source_api(spec: ExperimentSpec) -> Iterator[Problem]:
     if (
         spec.model.source
         and not _is_captured(spec)
-        and spec.execution.api in _ESTIMATORS
+        and spec.execution.api in ESTIMATORS
     ):
         yield Problem(
             "execution.api",
@@ -109,7 +108,7 @@ def check_estimator_stages(spec: ExperimentSpec) -> Iterator[Problem]:
 
 def check_estimator_padding(spec: ExperimentSpec) -> Iterator[Problem]:
     """Estimators know no sample weights."""
-    if spec.execution.api in _ESTIMATORS and spec.data.preparation == "pad":
+    if spec.execution.api in ESTIMATORS and spec.data.preparation == "pad":
         yield Problem(
             "data.preparation",
             "pad needs sample weights, which the estimators here do not take",
@@ -122,11 +121,11 @@ def check_checkpoint_evaluation(spec: ExperimentSpec) -> Iterator[Problem]:
     """A checkpoint is evaluated where there is one."""
     api = spec.execution.api
     if spec.train.test_only and not _is_captured(spec):
-        if api not in _ESTIMATORS:
+        if api not in ESTIMATORS:
             yield Problem(
                 "train.test_only",
                 f"{api} has no model directory to load a checkpoint from",
-                f"use execution.api = {' or '.join(_ESTIMATORS)}",
+                f"use execution.api = {' or '.join(ESTIMATORS)}",
                 suggestion=False,
             )
         elif not spec.execution.model_dir:
@@ -147,7 +146,7 @@ def check_checkpoint_evaluation(spec: ExperimentSpec) -> Iterator[Problem]:
 def check_model_directory(spec: ExperimentSpec) -> Iterator[Problem]:
     """Only estimators keep a model directory."""
     api = spec.execution.api
-    if spec.execution.model_dir and api not in _ESTIMATORS:
+    if spec.execution.model_dir and api not in ESTIMATORS:
         yield Problem(
             "execution.model_dir",
             f"has no effect with execution.api = {api}",

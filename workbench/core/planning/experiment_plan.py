@@ -25,7 +25,6 @@ from workbench.core.experiment.losses import label_values
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.experiment.topology import selected_ipus
 from workbench.core.locations import hardware_file
-from workbench.core.planning.shared_layers import shared_problems
 
 CPU = "cpu"
 NOT_MODELLED = (
@@ -49,6 +48,7 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
         steps_per_execution=training_steps_per_execution(spec),
         gradient_accumulation=spec.execution.gradient_accumulation,
         optimizer=spec.train.optimizer,
+        api=spec.execution.api,
         ipus=selected_ipus(spec),
         system=spec.execution.system,
         pipeline=_pipeline(spec),
@@ -90,9 +90,7 @@ def plan_experiment(spec: ExperimentSpec, *, with_remedies: bool = True) -> Plan
     # Late, because a list of presets needs requests at most, and no cost model.
     from ipu_runtime.plan.planner import make_plan
 
-    plan = make_plan(plan_request(spec), with_remedies=with_remedies)
-    found = tuple(shared_problems(spec))
-    return replace(plan, problems=(*plan.problems, *found)) if found else plan
+    return make_plan(plan_request(spec), with_remedies=with_remedies)
 
 
 def plan_inference(spec: ExperimentSpec) -> Plan:
