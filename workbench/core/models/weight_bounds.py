@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ipu_runtime.datasets.unreadable import UNREADABLE
+from workbench.core.error_line import telling_line
 from workbench.core.models.model_source import SourceError
 
 _VALUES_PER_WEIGHT = 6
@@ -24,7 +27,7 @@ _ARRAYS = (".npz", ".h5")
 def check_archive(path: Path, weights_bytes: int) -> None:
     """Refuse a `.keras` file that unpacks to more than its model can need."""
     most = max(path.stat().st_size, _VALUES_PER_WEIGHT * weights_bytes + _MARGIN_BYTES)
-    with zipfile.ZipFile(path) as archive:
+    with _explained(path), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if (size := sum(member.file_size for member in members)) > most:
             raise _too_much(path, size, most)
@@ -35,7 +38,17 @@ def check_archive(path: Path, weights_bytes: int) -> None:
 
 def check_hdf5(path: Path) -> None:
     """Refuse an HDF5 file whose arrays are larger than itself."""
-    _check_arrays(path, path.read_bytes())
+    with _explained(path):
+        _check_arrays(path, path.read_bytes())
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except UNREADABLE as error:
+        reason = telling_line(error)
+        raise SourceError(f"{path}: its weights cannot be read: {reason}") from error
 
 
 def _check_arrays(path: Path, content: bytes) -> None:
@@ -49,15 +62,12 @@ def _check_arrays(path: Path, content: bytes) -> None:
         if isinstance(item, h5py.Dataset):
             size += item.nbytes
 
-    try:
-        if content.startswith(b"PK"):
-            with zipfile.ZipFile(io.BytesIO(content)) as arrays:
-                size = sum(member.file_size for member in arrays.infolist())
-        else:
-            with h5py.File(io.BytesIO(content), "r") as file:
-                file.visititems(add)
-    except UNREADABLE as error:
-        raise SourceError(f"{path}: its weights cannot be read: {error}") from error
+    if content.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(content)) as arrays:
+            size = sum(member.file_size for member in arrays.infolist())
+    else:
+        with h5py.File(io.BytesIO(content), "r") as file:
+            file.visititems(add)
     if size > len(content) + _MARGIN_BYTES:
         raise _too_much(path, size, len(content))
 
