@@ -22,7 +22,11 @@ from hypothesis import strategies as st
 
 from ipu_runtime.config import IPUConfig
 from ipu_runtime.engine.reading.keras_reader import read_model
-from ipu_runtime.engine.session.interception import Program, intercepted_by
+from ipu_runtime.engine.session.interception import (
+    Program,
+    current_interceptor,
+    intercepted_by,
+)
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.ops import pipelining_ops
@@ -306,3 +310,12 @@ def test_pipelines_of_functions_and_the_plan_agree(asked: Asked) -> None:
 @THOROUGH
 def test_keras_and_the_plan_agree_always(asked: Asked) -> None:
     assert_same_answer(asked)
+
+
+def test_an_inner_interceptor_gives_the_outer_one_back() -> None:
+    outer = StopsWhenChecked()
+    with intercepted_by(outer):
+        with intercepted_by(StopsWhenChecked()):
+            pass
+        assert current_interceptor() is outer
+    assert current_interceptor() is None

@@ -67,13 +67,13 @@ def current_interceptor() -> Interceptor | None:
 
 @contextmanager
 def intercepted_by(interceptor: Interceptor) -> Iterator[None]:
-    """Let `interceptor` see every setting of what runs inside."""
+    """Let `interceptor` see every setting of what runs inside, and nobody else."""
     global _interceptor
-    _interceptor = interceptor
+    outer, _interceptor = _interceptor, interceptor
     try:
         yield
     finally:
-        _interceptor = None
+        _interceptor = outer
 
 
 def changed_settings(
