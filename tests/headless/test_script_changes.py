@@ -128,6 +128,9 @@ def test_programs_after_the_first_are_chosen_by_name(
     script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run("capture", script, "--output=own.toml", "--program", "evaluate") == 0
+    made_up = "data.dataset: 16 made-up samples stand for the script's own data"
+    assert made_up in capsys.readouterr().err
+    assert f"# {made_up}" in Path("own.toml").read_text(encoding="utf-8")
     assert "test_only = true" in Path("own.toml").read_text(encoding="utf-8")
     assert _run("capture", script, "--output=own.toml", "--program", "run") == 2
     assert "valid: 1 to 2, fit-1, evaluate-1" in capsys.readouterr().err

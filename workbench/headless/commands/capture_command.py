@@ -157,7 +157,13 @@ def _write(
     )
     write_capture(beside, captured)
     table = {**tables, "model": {"source": beside.name}}
-    notes = [f"# Captured from {capture.seen[-1]} of {script}", *remarks]
+    samples = tables["data"]["train_samples"]
+    made_up = (
+        f"data.dataset: {samples:,} made-up samples stand for the script's own data, "
+        "for planning; exec takes the script's"
+    )
+    say(made_up)
+    notes = [f"# Captured from {capture.seen[-1]} of {script}", made_up, *remarks]
     write_text(output, "\n# ".join(notes) + "\n\n" + to_toml(table))
     source = parse_source(str(beside))
     read_source(source, say, trust=False, calls=False)
