@@ -20,7 +20,7 @@ from ipu_runtime.plan.memory.memory_problems import memory_problems
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk, walk_stages
 from ipu_runtime.plan.memory.remedies import find_remedies
 from ipu_runtime.plan.plan import LayerPlan, Plan, PlanRequest, StagePlan
-from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.problem import Problem, Severity, deciding_first
 from ipu_runtime.plan.replica import Replica, describe_replica
 from ipu_runtime.plan.rules.count_rules import too_many_micro_batches
 from ipu_runtime.plan.rules.replica_counts import replica_count, steps_per_replica
@@ -48,7 +48,7 @@ def make_plan(
     problems = list(check_request(request, table))
     system = table.system(request.system)
     if system is None or not _can_be_planned(request, problems):
-        return Plan(request, tuple(problems))
+        return Plan(request, deciding_first(problems))
     replica, unclear = replica_of(request, table, system)
     problems += unclear
     timing = replica.time()
@@ -63,7 +63,7 @@ def make_plan(
     local = replica.replicas // request.instances
     return Plan(
         request=request,
-        problems=tuple(problems),
+        problems=deciding_first(problems),
         replicas=replica.replicas,
         ipus=replica.replicas * replica.ipus_per_replica,
         ipus_per_replica=replica.ipus_per_replica,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -40,3 +41,17 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
+
+
+def deciding_first(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return all problems once, in one list: what keeps a run from starting leads.
+
+    Those of one severity stay as they were found, a cause before what follows from it.
+    """
+    once: list[Problem] = []
+    for item in problems:
+        # Suggestions may be lists, so that problems have no hash.
+        if item not in once:
+            once.append(item)
+    order = tuple(Severity)
+    return tuple(sorted(once, key=lambda item: order.index(item.severity)))

@@ -46,11 +46,12 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def read_experiment(
-    args: argparse.Namespace, *, calls: bool = True
+    args: argparse.Namespace, *, calls: bool = True, warn: bool = True
 ) -> tuple[ExperimentSpec, LoadedExperiment]:
     """Return the experiment that the arguments name, or raise with every problem.
 
-    Warnings are printed. Without `calls`, no function of the user's is called.
+    Warnings are printed, unless who calls shows them with the plan's. Without `calls`,
+    no function of the user's is called.
     """
     loaded = load_experiment(
         args.experiment,
@@ -63,5 +64,6 @@ def read_experiment(
     if loaded.spec is None:
         errors = (item for item in loaded.problems if item.severity is Severity.ERROR)
         raise UsageError(errors, str(args.experiment))
-    report_problems(loaded.problems, str(args.experiment))
+    if warn:
+        report_problems(loaded.problems, str(args.experiment))
     return loaded.spec, loaded

@@ -54,8 +54,10 @@ def _check_usual_hosts(
     request: PlanRequest, system: System | None, ipus: int
 ) -> Iterator[Problem]:
     """Say that a process is on one host, where the system has more for its IPUs."""
-    hosts = system.usual_hosts(ipus) if system else 1
-    if request.training and request.instances % hosts:
+    if system is None or ipus > system.ipus or not request.training:
+        return
+    hosts = system.usual_hosts(ipus)
+    if request.instances % hosts:
         yield Problem(
             _INSTANCES,
             f"{ipus} IPUs of a {request.system} are sold with {hosts} hosts, which "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.config.field import Field, Kind
-from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.problem import Problem, Severity, deciding_first
 from workbench.core.experiment.experiment_fields import EXPERIMENT_FIELDS
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.field_values import parse_value
@@ -68,9 +68,7 @@ class Draft:
         """Everything that is wrong or worth a warning, plan included."""
         found = self.preset.problems + self._check().problems
         planned = self._plan_of_values()
-        if planned is None:
-            return found
-        return found + tuple(item for item in planned.problems if item not in found)
+        return deciding_first((*found, *(planned.problems if planned else ())))
 
     @property
     def valid(self) -> bool:

@@ -25,6 +25,7 @@ from workbench.core.data.sample_counts import count, is_made_up
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.losses import Loss
 from workbench.core.experiment.resolved_model import resolved
+from workbench.core.experiment.topology import has_ipus
 from workbench.core.models.source_model import TensorFacts
 
 
@@ -115,6 +116,8 @@ def check_samples(spec: ExperimentSpec) -> Iterator[Problem]:
         )
     for part, counted in (("train", counts.train), ("test", counts.test)):
         needed = part == "train" or spec.train.evaluate
+        # More IPUs than the system has decide first; the plan says so.
+        needed = needed and has_ipus(spec)
         # Repeated data have as many batches as steps are asked for, if they have one.
         if needed and not (counted.batches and counted.prepared):
             each = " for every replica and micro-batch"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ipu_runtime.plan.hardware import find_system
 from ipu_runtime.plan.plan import PipelineRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, shard_count
 from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.locations import hardware_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,9 @@ def selected_ipus(spec: ExperimentSpec) -> int:
     """Return the IPUs of the first device that the configuration selects."""
     selection = spec.ipu.get("auto_select_ipus") or 1
     return selection if isinstance(selection, int) else int(selection[0])
+
+
+def has_ipus(spec: ExperimentSpec) -> bool:
+    """Tell whether the system has the IPUs that the experiment selects."""
+    system = find_system(spec.execution.system, hardware_file())
+    return system is not None and selected_ipus(spec) <= system.ipus

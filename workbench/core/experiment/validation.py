@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ipu_runtime.plan.config.field import Field, nearest
-from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.problem import Problem, Severity, deciding_first
 from workbench.core.experiment.data_tables import function_data
 from workbench.core.experiment.experiment_fields import EXPERIMENT_FIELDS
 from workbench.core.experiment.experiment_rules import check_experiment
@@ -62,8 +62,9 @@ def validate(
     problems = [*reading.problems, *check_experiment(spec, reading.doubtful)]
     if file:
         problems = [replace(item, where=f"{file}: {item.where}") for item in problems]
+    found = deciding_first(problems)
     wrong = any(item.severity is Severity.ERROR for item in problems)
-    return None if wrong else spec, tuple(problems)
+    return None if wrong else spec, found
 
 
 def understood(tables: Mapping[str, Any]) -> ExperimentSpec:

@@ -6,12 +6,13 @@ import argparse
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json, walks_to_json
-from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.problem import Problem, Severity, deciding_first
 from workbench.core.data.sample_counts import sample_words
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.tables import spec_to_tables
@@ -92,8 +93,9 @@ def run_plan(args: argparse.Namespace) -> int:
     """Print the plan of an experiment."""
     check_target("--trace", args.trace, args.experiment)
     conditions, other = read_gate(args)
-    spec, loaded = read_experiment(args)
+    spec, loaded = read_experiment(args, warn=False)
     plan = plan_inference(spec) if args.inference else plan_experiment(spec)
+    plan = replace(plan, problems=deciding_first((*loaded.problems, *plan.problems)))
     name = spec.experiment.name or loaded.preset.name
     if plan.not_modelled:
         _check_no_figures(args, plan)
