@@ -129,3 +129,57 @@ def test_a_sweep_is_stopped_goes_on_and_outlives_a_node(
     assert [len(run.series().epochs["loss"].ys) for run in runs] == [60, 60]
     # One of them was stopped, and its node was lost.
     assert any(_trains(run.directory / "metrics.jsonl", 3) for run in runs)
+
+
+def _below(process: int) -> list[int]:
+    """Return all that a process has started, and what these have."""
+    every = [process]
+    for pid in every:
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            every += map(int, task.read_text().split())
+    return every
+
+
+def _ends_the_machine(process: int) -> None:
+    """Kill what Ray calls a node, among what a process of ours has started."""
+    for pid in _below(process):
+        program = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
+        if Path(program).name == "raylet":
+            os.kill(pid, signal.SIGKILL)
+            return
+    raise AssertionError("no raylet")
+
+
+def test_a_lost_cluster_loses_no_point(home: Path, tmp_path: Path) -> None:
+    model = tmp_path / "own.py"
+    model.write_text(_MODEL, encoding="utf-8")
+    process = _begun(
+        home,
+        1,
+        f"{model}:small",
+        *("--grid", "train.learning_rate=0.1,0.2,0.3", "--jobs", "2", "--on", "ray"),
+        *("--set", "train.epochs=60", "--set", "execution.api=cpu"),
+        *("--group", "gone", "--wait", "2", "--trust"),
+    )
+    _ends_the_machine(process.pid)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 1, errors
+    assert "the cluster has 0 machines with room" in errors
+    assert "waiting 2 s for machines (--wait)" in errors
+    assert "go on with: ipu-workbench sweep --resume gone" in errors
+    ended = json.loads(output.splitlines()[-1])
+    assert ended["done"] < 3
+    assert ended["invalid"] == 0
+    begun = {run.run_id for run in list_runs("gone")}
+
+    resumed = subprocess.run(
+        [sys.executable, "-m", "workbench", "sweep", "--resume", "gone", "--trust"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert "best 3 of 3 valid points" in resumed.stdout
+    runs = list_runs("gone")
+    assert [run.status for run in runs] == [RunStatus.FINISHED] * 3
+    assert begun < {run.run_id for run in runs}

@@ -6,17 +6,22 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from tests.unit.dying_work import doubled, lost, unwritten
+from workbench.core.cluster.team import Team
 from workbench.core.experiment.preset_store import load_preset
 from workbench.core.experiment.validation import validate
+from workbench.core.instances.instance_job import InstanceJob
 from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.runs.record_files import RecordError, UnknownRecord
-from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_context import NoMachines, RunControl
+from workbench.core.runs.run_store import list_runs
 from workbench.core.sweeps.sweep import default_jobs, ranked, run_sweep
 from workbench.core.sweeps.sweep_grid import Point, parse_grid
 from workbench.core.sweeps.sweep_point import PointResult, experiment_at
@@ -26,15 +31,17 @@ from workbench.core.sweeps.sweep_record import (
     read_results,
 )
 from workbench.core.sweeps.sweep_workers import work_in_processes
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.main import main
 
 PRESET = "mnist-ipu-pipelined"
 
 
-def _begin(*grid: str) -> SweepRecord:
+def _begin(*grid: str, trained: bool = False) -> SweepRecord:
     axes, problems = parse_grid(grid)
     assert problems == ()
     tables = load_preset(PRESET).tables
-    return SweepRecord.create(SweepDefinition(PRESET, tables, axes, trained=False))
+    return SweepRecord.create(SweepDefinition(PRESET, tables, axes, trained))
 
 
 def _all(record: SweepRecord, jobs: int = 1) -> dict[int, PointResult]:
@@ -159,6 +166,53 @@ def test_processes_find_what_one_process_finds() -> None:
     here = _all(_begin("data.batch_size=1..150"))
     elsewhere = _all(_begin("data.batch_size=1..150"), jobs=2)
     assert elsewhere == here
+
+
+class _GoneCluster:
+    """Stands for machines that were there when a sweep began, and never again."""
+
+    lost = False
+
+    def places(self, tables: Mapping[str, Any]) -> int:
+        return 1
+
+    def starter(self, control: RunControl, until: int = 0) -> _GoneCluster:
+        return self
+
+    @contextmanager
+    def __call__(self, job: InstanceJob) -> Iterator[Any]:
+        raise NoMachines("the cluster has 0 machines")
+        yield
+
+
+def test_a_lack_of_machines_is_no_result_of_a_point() -> None:
+    record = _begin("train.learning_rate=0.1,0.2", trained=True)
+    for _ in range(2):
+        with pytest.raises(NoMachines, match="the cluster has 0 machines"):
+            list(run_sweep(record, RunControl(), team=cast(Team, _GoneCluster())))
+        assert record.results() == []
+        # What was begun is gone on with, and no point has a second run.
+        begun = [
+            run.tables["train"]["learning_rate"] for run in list_runs(record.group)
+        ]
+        assert len(begun) == len(set(begun)) > 0
+
+
+def test_a_sweep_without_a_valid_point_is_no_success(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    grid = ("--plan-only", "--grid", "execution.gradient_accumulation=7,9")
+    assert main(("sweep", PRESET, *grid), {}, lambda **_: 0) == ExitCode.FAILED
+    assert "no point is valid" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["-1", "soon", "1e3", "9" * 30])
+def test_a_time_to_wait_that_makes_no_sense_is_refused(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(("sweep", PRESET, "--on", "ray", "--wait", text), {}, lambda **_: 0)
+    assert "must be whole seconds from 0 on" in capsys.readouterr().err
 
 
 def test_sweeps_have_names_of_their_own() -> None:

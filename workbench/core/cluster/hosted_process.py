@@ -47,6 +47,7 @@ class HostedProcess:
         self._folder = Path(tempfile.mkdtemp(prefix="ipu-workbench-"))
         self._ending.callback(shutil.rmtree, self._folder, ignore_errors=True)
         self._record = self._folder / "record"
+        self._record.mkdir()
         self._log = self._folder / "log"
         self._log_read = 0
         self._sent: dict[str, tuple[int, int]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+WAIT_S = 300.0
 FORMS = "local, ray, auto or ray://HOST:PORT"
 NEEDS_EXTRA = "Ray is not installed: pip install 'ipu-workbench[cluster]'"
 _CLIENT = re.compile(r"ray://[^\s/:]+:\d{1,5}|ray://\[[0-9A-Fa-f:]+\]:\d{1,5}")
@@ -21,6 +22,8 @@ class Place:
     text: str
     network_allowed: bool = False
     """Whether machines may have addresses of the internet."""
+    wait_s: float = WAIT_S
+    """How long to wait for machines that are not there, or have too little room."""
 
     @property
     def is_here(self) -> bool:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import logging
 import os
+import queue
 import secrets
 import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, TextIO, TypeVar, cast
 
 from ipu_runtime.system.ring_sockets import PublicAddressError, refuse_public
 from workbench.core.cluster.local_ray import ray_here
 from workbench.core.cluster.place import NEEDS_EXTRA, ClusterError, Place
 
+Answer = TypeVar("Answer")
+
 _PACKAGES = ("workbench", "ipu_runtime", "presets")
 """What workers are given of this project, in the version that runs here."""
+_ANSWER_S = 10.0
+_LEAVING_S = 60
 _LEFT_OUT = ["**/__pycache__", "**/.git", "**/.venv"]
 
 
@@ -77,6 +83,9 @@ def connected(place: Place, files: Path | None = None) -> Iterator[None]:
     _refuse_public(place)
     # Who joins is asked for the token only if Ray is told so before it is loaded.
     os.environ.setdefault("RAY_AUTH_MODE", "token")
+    # Ray ends the process without a word when the head is gone for longer.
+    patience = str(int(place.wait_s) + _LEAVING_S)
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", patience)
     if place.text == "ray":
         # Nobody else is to join, so no file needs to hold it.
         os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -110,7 +119,9 @@ def connected(place: Place, files: Path | None = None) -> Iterator[None]:
             yield
         finally:
             results.all_told = True
-            ray.shutdown()
+            answered(ray.shutdown)
+            # It would be waited for again, without end where nobody answers.
+            atexit.unregister(ray.shutdown)
 
 
 class _ResultsOnly:
@@ -129,6 +140,27 @@ class _ResultsOnly:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def answered(ask: Callable[[], Answer]) -> Answer | None:
+    """Return what the cluster answers; None if it does not in time, or cannot.
+
+    Ray itself waits without end for a head that is gone.
+    """
+    answer: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+
+    def wait() -> None:
+        try:
+            answer.put(ask())
+        except Exception:
+            # Ray has a dozen kinds for a cluster that is gone, and none in common.
+            answer.put(None)
+
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        return answer.get(timeout=_ANSWER_S)
+    except queue.Empty:
+        return None
 
 
 def cluster_facts() -> ClusterFacts:

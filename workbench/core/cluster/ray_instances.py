@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import queue
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -17,12 +17,14 @@ from ipu_runtime.popdist.launched_job import cluster_environments
 from ipu_runtime.system.ring_sockets import PublicAddressError
 from workbench.core.cluster.hosted_process import News
 from workbench.core.cluster.memory_need import CPUS, memory_need
-from workbench.core.cluster.ray_cluster import cluster_facts, require_ray
+from workbench.core.cluster.place import Place
+from workbench.core.cluster.ray_cluster import answered, require_ray
 from workbench.core.cluster.ray_processes import (
     end_processes,
     follow,
     hosted_process,
 )
+from workbench.core.cluster.room import reserved
 from workbench.core.cluster.shipped_files import ShippedFiles
 from workbench.core.instances.instance_job import COMMAND, InstanceJob
 from workbench.core.instances.starting import Left, Said
@@ -40,6 +42,8 @@ from workbench.core.store_files import (
 
 _LOOK_EVERY_S = 0.2
 _STOPPING_S = 4.0
+_STARTING_S = 120.0
+"""How long machines that have room may take to start processes."""
 _SILENCE_S = 15.0
 """Processes tell every second that they live."""
 _KILLED = 128
@@ -51,44 +55,43 @@ class RayStarter:
 
     Args:
         control: Of the run; it may be stopped while it waits for room.
+        place: Of the cluster.
+        tell: Told what is waited for.
         files: What workers were given, None if they see the files of this machine.
         until: Epoch after which they end, 0 for the last. They would be well into the
             next one before they could be told to stop.
-        network_allowed: Whether they may tell each other something over the internet.
     """
 
     def __init__(
         self,
         control: RunControl,
+        place: Place,
+        tell: Callable[[str], None],
         files: ShippedFiles | None = None,
         until: int = 0,
-        network_allowed: bool = False,
     ) -> None:
         self._control, self._files, self._until = control, files, until
-        self._network_allowed = network_allowed
+        self._place, self._tell = place, tell
         self.lost = False
         """Whether a process or its machine went away, so that another try may help."""
 
     @contextmanager
     def __call__(self, job: InstanceJob) -> Iterator[_RayInstances]:
         """Find room, start all, and end them with the context."""
-        ray = require_ray()
-        group = _reserved(job)
         processes: list[Any] = []
-        try:
-            self._wait_for([group.ready()])
-            processes = _placed(job, group)
-            self._start(job, processes)
-            yield _RayInstances(self, job, processes)
-        finally:
-            end_processes(processes)
-            ray.util.remove_placement_group(group)
+        with reserved(job, self._control, self._place.wait_s, self._tell) as group:
+            try:
+                processes = _placed(job, group)
+                self._start(job, processes)
+                yield _RayInstances(self, job, processes)
+            finally:
+                answered(partial(end_processes, processes))
 
     def _start(self, job: InstanceJob, processes: list[Any]) -> None:
         places = self._wait_for([process.place.remote() for process in processes])
         addresses = [address for address, _ in places]
         try:
-            cluster = cluster_environments(addresses, self._network_allowed)
+            cluster = cluster_environments(addresses, self._place.network_allowed)
         except PublicAddressError as error:
             raise InstanceFailure(str(error)) from error
         kept = require_ray().put(_files_below(job.directory, "checkpoints"))
@@ -121,7 +124,10 @@ class RayStarter:
     def _wait_for(self, wanted: list[Any]) -> list[Any]:
         """Return what is computed elsewhere, unless the run is stopped before."""
         ray = require_ray()
+        until = time.monotonic() + _STARTING_S
         while not self._control.should_stop():
+            if time.monotonic() > until:
+                raise self.loss(TimeoutError(f"not begun after {_STARTING_S:g} s"))
             _, missing = ray.wait(
                 wanted, num_returns=len(wanted), timeout=_LOOK_EVERY_S
             )
@@ -219,23 +225,6 @@ class _RayInstances:
                     remove_file(path)
                 else:
                     replace_file(path, content)
-
-
-def _reserved(job: InstanceJob) -> Any:
-    """Ask for a share of as many machines as the job has hosts."""
-    per_host = job.instances // job.hosts
-    memory = memory_need(job.tables)
-    nodes = cluster_facts().nodes
-    fitting = [node for node in nodes if node.places(CPUS, memory) >= per_host]
-    if len(fitting) < job.hosts:
-        raise InstanceFailure(
-            f"the cluster has {len(fitting)} machines with room for {per_host} "
-            f"processes of {CPUS} CPU and {memory / 2**30:.1f} GiB, and the run needs "
-            f"{job.hosts}; see: ipu-workbench cluster status"
-        )
-    share = {"CPU": CPUS * per_host, "memory": memory * per_host}
-    placement_group = require_ray().util.placement_group
-    return placement_group([share] * job.hosts, "STRICT_SPREAD")
 
 
 def _placed(job: InstanceJob, group: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,14 +19,15 @@ from workbench.core.runs.run_context import RunControl
 class Team:
     """A cluster that this process is connected to."""
 
-    files: ShippedFiles | None
+    place: Place
+    tell: Callable[[str], None]
+    """Told once what is waited for."""
+    files: ShippedFiles | None = None
     """What its machines were given; None if they see the files of this one."""
-    network_allowed: bool = False
-    """Whether instances may tell each other something over the internet."""
 
     def starter(self, control: RunControl, until: int = 0) -> RayStarter:
         """Return who starts the processes of one run, of all epochs or fewer."""
-        return RayStarter(control, self.files, until, self.network_allowed)
+        return RayStarter(control, self.place, self.tell, self.files, until)
 
     def places(self, tables: Mapping[str, Any]) -> int:
         """Return how many runs of an experiment find room at once, at least one."""
@@ -36,14 +37,23 @@ class Team:
 
 @contextmanager
 def team_on(
-    place: Place, experiments: Iterable[Mapping[str, Any]]
+    place: Place,
+    experiments: Iterable[Mapping[str, Any]],
+    tell: Callable[[str], None],
 ) -> Iterator[Team | None]:
     """Bring experiments' files and this project's code to a place; None: it is here."""
+    told = set[str]()
+
+    def once(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            tell(text)
+
     if place.is_here:
         yield None
     elif place.shares_files:
         with connected(place):
-            yield Team(None, place.network_allowed)
+            yield Team(place, once)
     else:
         with shipped_files(experiments) as files, connected(place, files.directory):
-            yield Team(files, place.network_allowed)
+            yield Team(place, once, files)

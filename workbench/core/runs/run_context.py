@@ -21,6 +21,10 @@ class InstanceFailure(Exception):
     """A process of the run is lost or has failed; the text is fit for the user."""
 
 
+class NoMachines(InstanceFailure):
+    """There was no room for a run's processes, which is no fault of the run."""
+
+
 @dataclass(frozen=True)
 class RunControl:
     """How whoever started a run stops or pauses it, from any thread."""

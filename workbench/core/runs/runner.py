@@ -36,6 +36,7 @@ from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.run_context import (
     Backend,
     InstanceFailure,
+    NoMachines,
     RunContext,
     RunControl,
 )
@@ -53,6 +54,8 @@ class NonfiniteLossError(ArithmeticError):
 
 UNWRITTEN = "unwritten"
 """In the summary of a run that failed because its record could not be written."""
+NO_MACHINES = "no_machines"
+"""In the summary of a run that failed because no machine had room for it."""
 _EXPLAINED = (DatasetError, RecordError, NonfiniteLossError, InstanceFailure)
 """Errors whose text says it all."""
 
@@ -188,10 +191,12 @@ class _Run:
         return status
 
     def _note(self, error: Exception) -> None:
-        """Tell apart what is wrong with the disk from what is with the experiment."""
+        """Tell apart what is wrong with disk or machines, and what with the run."""
         about_record = str(self._record.directory) in str(error)
         if isinstance(error, RecordError) and about_record:
             self._summary[UNWRITTEN] = True
+        if isinstance(error, NoMachines):
+            self._summary[NO_MACHINES] = True
 
     def _log(self, error: BaseException) -> None:
         try:

@@ -19,7 +19,7 @@ from workbench.core.runs.events import (
     RunStatus,
 )
 from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_context import NoMachines, RunControl
 from workbench.core.runs.run_store import StoredRun, list_runs, open_run
 from workbench.core.sweeps.sweep_grid import Point
 from workbench.core.sweeps.sweep_point import PointResult, experiment_at, refused
@@ -60,7 +60,7 @@ class PointTraining:
         before = [run for run in list_runs(self.group) if run.tables == tables]
         run = next((run for run in before if self._is_done(run)), None)
         if run is None:
-            begun = next((run.run_id for run in before if run.status in _BEGUN), "")
+            begun = next((run.run_id for run in before if _is_begun(run)), "")
             run = self._run(experiment.spec, begun, control)
         return None if run is None else self._result(point, run, experiment.stages)
 
@@ -75,10 +75,11 @@ class PointTraining:
     ) -> StoredRun | None:
         """Run an experiment, again if the machine was lost; None if it was stopped.
 
-        A record that cannot be written raises: the point is not to blame, and is left.
+        A record that cannot be written raises, and a lack of machines: the point is
+        not to blame, and is left.
         """
         # The runner is only needed by those who train.
-        from workbench.core.runs.runner import UNWRITTEN, run_experiment
+        from workbench.core.runs.runner import NO_MACHINES, UNWRITTEN, run_experiment
 
         own = RunControl() if self.until else control
 
@@ -88,6 +89,8 @@ class PointTraining:
                 run_id = event.run_id
             if isinstance(event, RunEnded) and event.summary.get(UNWRITTEN):
                 raise RecordError(event.message)
+            if isinstance(event, RunEnded) and event.summary.get(NO_MACHINES):
+                raise NoMachines(event.message)
             reached = isinstance(event, EpochEnded) and event.epoch >= self.until
             if self.until and (reached or control.should_stop()):
                 own.stop.set()
@@ -125,3 +128,10 @@ class PointTraining:
             stages,
             self.until if waits else 0,
         )
+
+
+def _is_begun(run: StoredRun) -> bool:
+    # Late for the same reason as where points are trained.
+    from workbench.core.runs.runner import NO_MACHINES
+
+    return run.status in _BEGUN or bool(run.summary.get(NO_MACHINES))

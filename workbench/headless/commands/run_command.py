@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     with (
         NativeLog() as native_log,
         stop_on_interrupt(control),
-        team_on(chosen_place(args), [spec_to_tables(spec)]) as team,
+        team_on(chosen_place(args), [spec_to_tables(spec)], say) as team,
     ):
         display = JsonDisplay() if args.json else TextDisplay(spec, quiet=args.quiet)
         sinks: list[Callable[[Event], None]] = [display.show]

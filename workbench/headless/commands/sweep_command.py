@@ -15,7 +15,7 @@ from workbench.core.comparing.outcome import OUTCOMES
 from workbench.core.experiment.experiment_loading import read_and_checked
 from workbench.core.experiment.validation import understood
 from workbench.core.runs.record_files import UnknownRecord
-from workbench.core.runs.run_context import RunControl
+from workbench.core.runs.run_context import NoMachines, RunControl
 from workbench.core.sweeps.halving import OBJECTIVES, Halving
 from workbench.core.sweeps.sweep import ranked, run_sweep
 from workbench.core.sweeps.sweep_grid import Axis, count_points, parse_grid
@@ -199,10 +199,14 @@ def _go_through(args: argparse.Namespace, record: SweepRecord) -> int:
         if definition.halving is not None:
             say(_rungs_text(definition, definition.halving, total))
     began = time.monotonic()
-    for result in _new_results(args, record, total, len(results)):
-        results.append(result)
-        if args.json:
-            print_json({"event": "point", **asdict(result)})
+    lack = ""
+    try:
+        for result in _new_results(args, record, total, len(results)):
+            results.append(result)
+            if args.json:
+                print_json({"event": "point", **asdict(result)})
+    except NoMachines as error:
+        lack = str(error)
     seconds = time.monotonic() - began
     best = ranked(results, metric)
     if args.json:
@@ -210,9 +214,13 @@ def _go_through(args: argparse.Namespace, record: SweepRecord) -> int:
     else:
         _print_result(args, record, results, best, metric)
         say(f"{len(results):,} points in {seconds:.1f} s")
+    if lack:
+        say(lack)
     if len(results) < total:
         say(f"go on with: ipu-workbench sweep --resume {record.group}")
-        return ExitCode.INTERRUPTED
+        return ExitCode.FAILED if lack else ExitCode.INTERRUPTED
+    if all(result.problem for result in results):
+        return ExitCode.FAILED
     return ExitCode.DONE
 
 
@@ -231,7 +239,8 @@ def _new_results(
     with NativeLog() as native_log, stop_on_interrupt(control):
         if record.definition.trained:
             native_log.lead_to(record.directory / "sweep.log")
-        with team_on(chosen_place(args), record.definition.named_values()) as team:
+        named = record.definition.named_values()
+        with team_on(chosen_place(args), named, say) as team:
             bar = ProgressBar(total, done)
             for result in run_sweep(record, control, args.jobs, team):
                 bar.advance()
@@ -294,7 +303,7 @@ def _print_result(
         ends = [*(["ended"] if halved else []), *(["run"] if trained else [])]
         print_table((*paths, *names, *ends), rows)
     else:
-        print_line("no point is valid")
+        print_line("no point is valid" if results else "no point is done")
     wrong = [result for result in results if result.problem]
     if wrong:
         print_line()
