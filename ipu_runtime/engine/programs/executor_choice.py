@@ -14,7 +14,7 @@ from ipu_runtime.engine.reading.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.reading.keras_reader import ReadModel
 from ipu_runtime.frameworks.inner_graphs import LOOPS, all_operations, inner_graphs
 from ipu_runtime.plan.costs.op_costs import ADD
-from ipu_runtime.plan.model.traced_ops import OpKind, TracedOp, values_at
+from ipu_runtime.plan.model.operations import Operation, OpKind
 
 _WORTH_COMPILING_BATCHES = 64
 _SMALL_FLOPS = 300e6
@@ -47,7 +47,7 @@ _OTHERWISE = {
     "DynamicPartition": "shapes that depend on values",
 }
 """Operations that XLA leaves out or may refuse."""
-_FIRST_IS_ALL = (OpKind.REDUCTION, OpKind.NORM, OpKind.NORM_GRADIENT)
+_PRODUCTS = (OpKind.MATMUL, OpKind.PRODUCT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def is_worth_compiling(batches: int) -> bool:
 def choose_executor(program: Any) -> ExecutorChoice:
     """Choose by the operations that the loop of a traced program repeats."""
     loops = [item for item in program.get_operations() if item.type in LOOPS]
-    walk, ops = GraphWalk(NO_BATCH), list[TracedOp]()
+    walk, ops = GraphWalk(NO_BATCH, as_device=False), list[Operation]()
     types = {item.type for item in all_operations(program)}
     for loop in loops:
         ops += walk.plain_ops(inner_graphs(loop)[1].get_operations())
@@ -97,24 +97,22 @@ def choose_executor(program: Any) -> ExecutorChoice:
     return ExecutorChoice(True, told)
 
 
-def _flops(ops: Iterable[TracedOp]) -> int:
+def _flops(ops: Iterable[Operation]) -> int:
     """Count products; those of loops are as much slower as if they were two."""
-    products = (op for op in ops if op.kind is OpKind.MATMUL)
+    products = (op for op in ops if op.kind in _PRODUCTS)
     return sum(
-        2 * values_at(op.shape, 1) * op.repeat * (2 if op.repeat > 1 else 1)
-        for op in products
+        2 * op.size_at(1) * op.repeat * (2 if op.repeat > 1 else 1) for op in products
     )
 
 
-def _other_values(ops: Iterable[TracedOp]) -> float:
+def _other_values(ops: Iterable[Operation]) -> float:
     """Count what all but products go over, fused operations one by one."""
     total = 0.0
     for op in ops:
-        if op.kind is OpKind.MATMUL:
+        if op.kind in _PRODUCTS:
             continue
-        shape = op.shape[:1] if op.kind in _FIRST_IS_ALL else op.shape
         passes = op.cycles / ADD.per_vector if op.kind is OpKind.ELEMENTWISE else 1
-        total += values_at(shape, 1) * op.repeat * passes
+        total += op.size_at(1) * op.repeat * passes
     return total
 
 

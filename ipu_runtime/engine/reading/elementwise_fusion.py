@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ipu_runtime.plan.model.traced_ops import TracedOp, joined
+from ipu_runtime.plan.model.operations import Operation, joined
 
 
 def fused(
     operations: Sequence[Any],
-    elementwise: Mapping[str, TracedOp],
+    elementwise: Mapping[str, Operation],
     origin: Callable[[Any], Any],
-) -> list[TracedOp]:
+) -> list[Operation]:
     """Return one operation for each chain of values of the same count.
 
     Values are loaded and stored once: the dearest operation counts in full, every
@@ -36,7 +36,7 @@ def fused(
         for source in sources[name]:
             if size.get(source) == size[name] and level[source] == level[name]:
                 cluster[root(name)] = root(source)
-    members: dict[str, list[TracedOp]] = {}
+    members: dict[str, list[Operation]] = {}
     for name, op in elementwise.items():
         members.setdefault(root(name), []).append(op)
     return [_one(ops) for ops in members.values()]
@@ -67,7 +67,7 @@ def _levels(
     return level
 
 
-def _one(ops: Sequence[TracedOp]) -> TracedOp:
+def _one(ops: Sequence[Operation]) -> Operation:
     dearest = max(ops, key=lambda op: op.cycles)
     if len(ops) == 1:
         return dearest

@@ -19,10 +19,11 @@ from ipu_runtime.engine.reading.graph_walk import GraphWalk
 from ipu_runtime.engine.reading.loop_trips import origin
 from ipu_runtime.engine.reading.repeatable_call import RepeatableCall
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
+from ipu_runtime.plan.model.gradients import forward_flops
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, Shape, Weight
-from ipu_runtime.plan.model.traced_ops import (
+from ipu_runtime.plan.model.operations import (
+    Operation,
     OpKind,
-    TracedOp,
     TracedWork,
     joined,
     values_at,
@@ -48,7 +49,7 @@ def trace_layer(call: RepeatableCall, spec: LayerSpec, dtype: str) -> Layer:
         work = _traced_work(call, _prime(shapes, weights), value_bytes)
     except Exception as error:  # a layer may raise anything when it is called
         work = _untraced(shapes, output, error)
-    return Layer(spec, shapes, output, weights, _flops(work.forward), work)
+    return Layer(spec, shapes, output, weights, forward_flops(work.forward), work)
 
 
 def _weights(operation: Any) -> Iterable[Weight]:
@@ -86,19 +87,19 @@ def _trace(
     walk = GraphWalk(prime)
     operations = built.graph.get_operations()
     first, second = operations[: built.forward_count], operations[built.forward_count :]
-    forward = walk.plain_ops(needed(first, built.outputs))
-    for_weights = needed(second, _tensors(built.weight_gradients))
-    for_all = needed(second, _tensors(built.weight_gradients + built.input_gradients))
-    walk_back = GraphWalk(prime)
-    added = _added_rows(built.weight_gradients, walk_back)
-    weights_backward = walk_back.plain_ops(for_weights) + added
-    backward = walk_back.plain_ops(for_all) + added
+    forward = walk.plain_ops(needed(first, built.outputs), built.outputs)
+    of_weights = _tensors(built.weight_gradients)
+    of_all = of_weights + _tensors(built.input_gradients)
+    for_weights, for_all = needed(second, of_weights), needed(second, of_all)
+    kept_by_loops = walk.kept_bytes
+    added = _added_rows(built.weight_gradients, walk)
+    weights_backward = walk.plain_ops(for_weights, of_weights) + added
+    backward = walk.plain_ops(for_all, of_all) + added
     kept = _Kept(walk, value_bytes)
     kept.look(for_all, first, built)
-    unknown = sorted(walk.unknown | walk_back.unknown)
-    remarks = [*dict.fromkeys(walk.remarks + walk_back.remarks)]
-    if unknown:
-        names = ", ".join(unknown)
+    remarks = [*walk.remarks]
+    if walk.unknown:
+        names = ", ".join(sorted(walk.unknown))
         remarks.append(f"{names}: not known, counted as data that move")
     if built.problem:
         remarks.append(built.problem)
@@ -110,18 +111,19 @@ def _trace(
         weights_backward=tuple(weights_backward),
         keeps_input=kept.input,
         keeps_output=kept.output,
-        kept_values=kept.values + walk.kept_bytes // value_bytes,
+        kept_values=kept.values + kept_by_loops // value_bytes,
         mask_bytes=kept.mask_bytes,
         stateful=walk.draws,
         remarks=tuple(remarks),
     )
 
 
-def _inference(call: RepeatableCall, batch: int, prime: int) -> list[TracedOp]:
+def _inference(call: RepeatableCall, batch: int, prime: int) -> list[Operation]:
     graph = FuncGraph("inference")
     with graph.as_default():
         outputs = call_in_graph(call, batch, False)[2]
-    return GraphWalk(prime).plain_ops(needed(graph.get_operations(), outputs))
+    operations = needed(graph.get_operations(), outputs)
+    return GraphWalk(prime).plain_ops(operations, outputs)
 
 
 def _tensors(gradients: Iterable[Any]) -> list[Any]:
@@ -133,10 +135,10 @@ def _tensors(gradients: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _added_rows(gradients: Iterable[Any], walk: GraphWalk) -> list[TracedOp]:
+def _added_rows(gradients: Iterable[Any], walk: GraphWalk) -> list[Operation]:
     """Return the additions of rows to tables, which TensorFlow leaves to optimisers."""
     return [
-        TracedOp(
+        Operation(
             OpKind.SCATTER, "IndexedSlices", (joined(walk.extents(gradient.values)),)
         )
         for gradient in gradients
@@ -190,19 +192,10 @@ class _Kept:
 def _untraced(shapes: Sequence[Shape], output: Shape, error: Exception) -> TracedWork:
     """Return the cost of moving what goes in and out."""
     moved = sum(values_at(shape, 1) for shape in (*shapes, output))
-    op = TracedOp(OpKind.UNKNOWN, "untraced", (-moved,))
+    op = Operation(OpKind.UNKNOWN, "untraced", (-moved,))
     # Keras puts a line before the message, and the message into bold letters.
     lines = [line.strip() for line in _STYLE.sub("", str(error)).splitlines()]
     said = [line for line in lines if line and not line.startswith("Exception enc")]
     reason = said[0] if said else type(error).__name__
     remark = f"cannot be traced, counted as data that move: {reason}"
     return TracedWork((op,), (op,), (op,), (op,), True, remarks=(remark,))
-
-
-def _flops(forward: Iterable[TracedOp]) -> int:
-    """Count the multiply-adds of one sample, times two."""
-    total = 0
-    for op in forward:
-        if op.kind in (OpKind.MATMUL, OpKind.CONVOLUTION, OpKind.DATA_GRADIENT):
-            total += 2 * values_at(op.shape, 1) * values_at((op.repeat,), 1)
-    return total

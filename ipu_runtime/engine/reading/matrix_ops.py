@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ipu_runtime.plan.model.traced_ops import Extent, OpKind, joined
+from ipu_runtime.plan.model.operations import Extent, OpKind, joined
 
 Extents = Callable[[Any], tuple[Extent, ...]]
 """Returns a tensor's shape, extents that grow with the batch negative."""
@@ -15,15 +15,18 @@ Found = tuple[OpKind, tuple[Extent, ...]]
 def matrix_op(operation: Any, extents: Extents) -> Found | None:
     """Return kind and shape of an operation of the matrix unit, None for others."""
     kind = operation.type
-    if kind == "MatMul" or kind.startswith("BatchMatMul"):
-        return OpKind.MATMUL, _product(operation, extents)
+    if kind == "MatMul":
+        return OpKind.MATMUL, _product(operation, extents)[:3]
+    if kind.startswith("BatchMatMul"):
+        return OpKind.PRODUCT, _product(operation, extents)
     if kind == "Einsum" and len(operation.inputs) == 2:
-        return OpKind.MATMUL, _einsum(operation, extents)
+        return OpKind.PRODUCT, _einsum(operation, extents)
     if kind in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
         taken, kernel = operation.inputs
         made = operation.outputs[0]
-        found = _convolution(operation, taken, extents(kernel), made, extents)
-        return OpKind.CONVOLUTION, found
+        shape = _convolution(operation, taken, extents(kernel), made, extents)
+        turned = _turned(operation, shape, extents(taken))
+        return OpKind.CONVOLUTION, (*shape, turned[0])
     if "BackpropInput" in kind:
         _, kernel, made = operation.inputs
         taken = operation.outputs[0]

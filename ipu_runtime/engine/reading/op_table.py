@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ipu_runtime.plan.costs.activation_costs import VECTOR_CYCLES
 from ipu_runtime.plan.costs.op_costs import ADD, OTHER, SELECT
-from ipu_runtime.plan.model.traced_ops import OpKind
+from ipu_runtime.plan.costs.operation_costs import VECTOR_CYCLES
+from ipu_runtime.plan.model.operations import OpKind
 
 
 def _named(text: str) -> tuple[str, ...]:
@@ -69,6 +69,27 @@ CYCLES: Mapping[str, tuple[int, int]] = {
 }
 """Cycles per vector of operations on every value, in fp32 and fp16."""
 
+ACTIVATIONS: Mapping[str, str] = {
+    "Softmax": "softmax",
+    "LogSoftmax": "log_softmax",
+    "SoftmaxCrossEntropyWithLogits": "softmax",
+    "SparseSoftmaxCrossEntropyWithLogits": "softmax",
+    "Relu": "relu",
+    "Relu6": "relu6",
+    "Sigmoid": "sigmoid",
+    "Tanh": "tanh",
+    "Elu": "elu",
+    "Selu": "selu",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+    "LeakyRelu": "leaky_relu",
+}
+"""What PopLibs has a call for: it runs alone, also beside other passes."""
+
+ACTIVATION_GRADIENTS: Mapping[str, str] = {
+    f"{kind}Grad": f"{name} gradient" for kind, name in ACTIVATIONS.items()
+}
+
 _BY_KIND = {
     OpKind.REDUCTION: (
         "Sum Mean Max Min Prod All Any ArgMax ArgMin BiasAddGrad L2Loss EuclideanNorm "
@@ -82,10 +103,6 @@ _BY_KIND = {
     OpKind.NORM: "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3",
     OpKind.NORM_GRADIENT: (
         "FusedBatchNormGrad FusedBatchNormGradV2 FusedBatchNormGradV3"
-    ),
-    OpKind.SOFTMAX: (
-        "Softmax LogSoftmax SoftmaxCrossEntropyWithLogits "
-        "SparseSoftmaxCrossEntropyWithLogits"
     ),
     OpKind.RANDOM: (
         "RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal "

@@ -7,9 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ipu_runtime.plan.costs.op_costs import ADD, OTHER, UPDATE, Costing, OpCost
+from ipu_runtime.plan.costs.operation_costs import cost_operation
 from ipu_runtime.plan.hardware import OptimizerCost
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
-from ipu_runtime.plan.model.shapes import kind_of
+from ipu_runtime.plan.model.shapes import (
+    backward_operations,
+    forward_operations,
+    kind_of,
+)
 
 
 class Cycles(NamedTuple):
@@ -208,11 +213,12 @@ def update_ops(
 def _own_ops(
     layer: Layer, batch: int, cost: Costing, input_gradient: bool
 ) -> tuple[list[OpCost], list[OpCost]]:
-    kind = kind_of(layer)
-    forward = kind.forward(layer, batch, cost)
-    if not cost.training:
-        return forward, []
-    return forward, kind.backward(layer, batch, cost, input_gradient)
+    forward = forward_operations(layer, cost.training)
+    backward = backward_operations(layer, input_gradient) if cost.training else ()
+    return (
+        [cost_operation(op, batch, cost) for op in forward],
+        [cost_operation(op, batch, cost) for op in backward],
+    )
 
 
 def _with_loss(
@@ -228,9 +234,6 @@ def _with_loss(
         return [*forward, loss], []
     gradient = cost.passes("loss gradient", total, OTHER, count=2, supersteps=5)
     # The gradient of the loss with respect to the logits includes the softmax.
-    if layer.traced is not None or layer.kind == "MultiHeadAttention":
-        last = backward[:1] and backward[0].name == "softmax gradient"
-        rest = backward[1:] if last else backward
-    else:
-        rest = [op for op in backward if op.name != "softmax gradient"]
+    last = bool(backward) and backward[0].name == "softmax gradient"
+    rest = backward[1:] if last else backward
     return [*forward, loss], [gradient, *rest]

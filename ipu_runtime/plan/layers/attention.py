@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ipu_runtime.plan.costs.activation_costs import (
-    activation_backward,
-    activation_forward,
-)
-from ipu_runtime.plan.costs.matrix_unit import MatrixShape
-from ipu_runtime.plan.costs.op_costs import ADD, DROPOUT, SELECT, Costing, OpCost
-from ipu_runtime.plan.layers.dense import dense_gradient_ops, dense_ops
+from ipu_runtime.plan.layers.activations import activation
 from ipu_runtime.plan.layers.kind import (
     Kept,
     LayerKind,
@@ -26,8 +21,7 @@ from ipu_runtime.plan.layers.setting import (
     truth,
 )
 from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
-
-_TRANSPOSE_SUPERSTEPS = 6
+from ipu_runtime.plan.model.operations import Operation, OpKind
 
 
 class _Sizes(NamedTuple):
@@ -83,121 +77,72 @@ def _shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
         weights.append(Weight(f"{name}/kernel", kernel))
         if size.bias:
             weights.append(Weight(f"{name}/bias", bias))
-    projected = size.heads * (
-        size.queries * size.width * size.key
-        + size.keys * size.key_width * size.key
-        + size.keys * size.value_width * size.value
-        + size.queries * size.value * size.result
-    )
-    mixed = size.heads * size.queries * size.keys * (size.key + size.value)
-    return Shaped((size.queries, size.result), tuple(weights), projected + mixed)
+    return Shaped((size.queries, size.result), tuple(weights))
 
 
 def _layer_sizes(layer: Layer) -> _Sizes:
     return _sizes(ATTENTION.complete(layer.spec.settings), layer.input_shapes)
 
 
-def _projections(size: _Sizes, batch: int) -> tuple[tuple[str, int, int, int], ...]:
-    """List label, rows, width and units of the projections before the attention."""
-    return (
-        ("query ", batch * size.queries, size.width, size.heads * size.key),
-        ("key ", batch * size.keys, size.key_width, size.heads * size.key),
-        ("value ", batch * size.keys, size.value_width, size.heads * size.value),
-    )
-
-
-def _forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
+def _attend(layer: Layer, training: bool) -> Sequence[Operation]:
     size = _layer_sizes(layer)
-    groups, scores = batch * size.heads, batch * size.heads * size.queries * size.keys
-    ops = []
-    for label, rows, width, units in _projections(size, batch):
-        ops += dense_ops(label, rows, width, units, size.bias, cost)
-    ops.append(_transposes(size, batch, cost))
-    ops.append(
-        cost.matmul(
+    scores = -size.heads * size.queries * size.keys
+    # Keras scales the query where it drops scores, and the scores where it does not.
+    scaled = -size.heads * size.queries * size.key if size.dropout else scores
+    scale = Operation(OpKind.ELEMENTWISE, "scale", (scaled,), gradient_cycles=2)
+    ops = [
+        *_projection("query ", size.queries, size.width, size.heads * size.key, size),
+        *_projection("key ", size.keys, size.key_width, size.heads * size.key, size),
+        *_projection(
+            "value ", size.keys, size.value_width, size.heads * size.value, size
+        ),
+        scale,
+        Operation(OpKind.HEADS, "transposes", (-_apart(size),)),
+        Operation(
+            OpKind.PRODUCT,
             "scores",
-            MatrixShape(size.queries, size.key, size.keys, groups=groups),
-            extra_supersteps=1,
-        )
+            (size.queries, size.key, size.keys, -size.heads),
+            rearranged=True,
+        ),
+        *activation("softmax", scores),
+    ]
+    if size.dropout and training:
+        ops.append(Operation(OpKind.DROPOUT, "dropout", (scores,)))
+    context = (size.queries, size.keys, size.value, -size.heads)
+    ops.append(Operation(OpKind.PRODUCT, "context", context))
+    inner = size.heads * size.value
+    return [*ops, *_projection("output ", size.queries, inner, size.result, size)]
+
+
+def _projection(
+    label: str, rows: int, width: int, units: int, size: _Sizes
+) -> list[Operation]:
+    product = Operation(
+        OpKind.PRODUCT,
+        f"{label}matmul",
+        (-rows, width, units, 1),
+        trains=True,
+        first=label != "output ",
     )
-    ops.append(cost.passes("scale", scores, ADD))
-    ops += activation_forward("softmax", scores, cost)
-    if size.dropout and cost.training:
-        ops.append(cost.passes("dropout", scores, DROPOUT, supersteps=3))
-    ops.append(
-        cost.matmul(
-            "context", MatrixShape(size.queries, size.keys, size.value, groups=groups)
-        )
+    bias = Operation(
+        OpKind.BIAS, f"{label}bias add", (-rows * units, units), trains=True
     )
-    rows, inner = batch * size.queries, size.heads * size.value
-    return ops + dense_ops("output ", rows, inner, size.result, size.bias, cost)
+    return [product, *[bias] * size.bias]
 
 
-def _transposes(size: _Sizes, batch: int, cost: Costing) -> OpCost:
-    moved = (
-        batch
-        * size.heads
-        * (size.queries * (size.key + size.value) + size.keys * (size.key + size.value))
-    )
-    return cost.passes(
-        "transposes", moved, ADD, supersteps=_TRANSPOSE_SUPERSTEPS, moves=2
-    )
-
-
-def _backward(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    size = _layer_sizes(layer)
-    groups, scores = batch * size.heads, batch * size.heads * size.queries * size.keys
-    queries, keys, key, value = size.queries, size.keys, size.key, size.value
-
-    def turned(name: str, rows: int, inner: int, columns: int) -> OpCost:
-        shape = MatrixShape(rows, inner, columns, groups=groups)
-        return cost.matmul(name, shape, extra_supersteps=1)
-
-    ops = dense_gradient_ops(
-        "output ",
-        batch * queries,
-        size.heads * value,
-        size.result,
-        size.bias,
-        cost,
-        True,
-        extra_supersteps=1,
-    )
-    ops.append(turned("context gradient of scores", queries, value, keys))
-    ops.append(turned("context gradient of value", keys, queries, value))
-    if size.dropout:
-        ops.append(cost.passes("dropout gradient", scores, SELECT))
-    ops += activation_backward("softmax", scores, cost)
-    ops.append(cost.passes("scale gradient", scores, ADD))
-    ops.append(turned("scores gradient of query", queries, keys, key))
-    ops.append(turned("scores gradient of key", keys, queries, key))
-    ops.append(_transposes(size, batch, cost)._replace(name="transposes gradient"))
-    for label, rows, width, units in _projections(size, batch):
-        ops += dense_gradient_ops(
-            label,
-            rows,
-            width,
-            units,
-            size.bias,
-            cost,
-            input_gradient,
-            extra_supersteps=1,
-        )
-    return ops
+def _apart(size: _Sizes) -> int:
+    """Count the values of a sample that have their heads apart."""
+    both = size.key + size.value
+    return size.heads * (size.queries * both + size.keys * both)
 
 
 def _kept(layer: Layer) -> Kept:
     size = _layer_sizes(layer)
     scores = size.heads * size.queries * size.keys
-    projected = size.heads * (
-        size.queries * (size.key + size.value) + size.keys * (size.key + size.value)
-    )
     mask = scores if size.dropout else 0
+    values = scores + _apart(size)
     # The gradients of scores give those of what was projected.
-    gradients = scores + projected
-    return Kept(True, values=scores + projected, gradients=gradients, mask_bytes=mask)
+    return Kept(input=True, values=values, gradients=values, mask_bytes=mask)
 
 
 ATTENTION = LayerKind(
@@ -212,8 +157,7 @@ ATTENTION = LayerKind(
         "output_shape": Setting(optional_positive_int, None),
     },
     _shape,
-    _forward,
-    _backward,
+    _attend,
     _kept,
     fewest_inputs=2,
     most_inputs=3,

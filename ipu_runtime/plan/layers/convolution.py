@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ipu_runtime.plan.costs.activation_costs import (
-    activation_backward,
-    activation_forward,
+from ipu_runtime.plan.layers.activations import (
+    ACTIVATION,
+    activation,
+    kept_by_activation,
 )
-from ipu_runtime.plan.costs.matrix_unit import MatrixShape
-from ipu_runtime.plan.costs.op_costs import ADD, Costing, OpCost
-from ipu_runtime.plan.layers.activations import ACTIVATION, kept_by_activation
+from ipu_runtime.plan.layers.elementwise import copied
 from ipu_runtime.plan.layers.kind import (
     Kept,
     LayerKind,
@@ -30,6 +30,7 @@ from ipu_runtime.plan.layers.setting import (
     whole_number,
 )
 from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
+from ipu_runtime.plan.model.operations import Operation, OpKind
 
 
 def image(inputs: tuple[Shape, ...]) -> tuple[int, int, int]:
@@ -87,9 +88,7 @@ def _conv_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     weights = [Weight("kernel", kernel)]
     if settings["use_bias"]:
         weights.append(Weight("bias", (filters,)))
-    taps = kernel[0] * kernel[1]
-    work = field[0] * field[1] * taps * kernel[2] * filters
-    return Shaped((*field, filters), tuple(weights), work)
+    return Shaped((*field, filters), tuple(weights))
 
 
 def _depthwise_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
@@ -100,9 +99,7 @@ def _depthwise_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     weights = [Weight("kernel", (*kernel, channels, multiplier))]
     if settings["use_bias"]:
         weights.append(Weight("bias", (channels * multiplier,)))
-    out = channels * multiplier
-    work = field[0] * field[1] * kernel[0] * kernel[1] * out
-    return Shaped((*field, out), tuple(weights), work)
+    return Shaped((*field, channels * multiplier), tuple(weights))
 
 
 def _settings(layer: Layer) -> dict[str, Any]:
@@ -110,60 +107,43 @@ def _settings(layer: Layer) -> dict[str, Any]:
     return kind.complete(layer.spec.settings)
 
 
-def _pass_shape(layer: Layer, settings: Settings, batch: int) -> MatrixShape:
+def _convolve(layer: Layer, training: bool) -> Sequence[Operation]:
+    settings = _settings(layer)
     height, width, channels_out = layer.output_shape
-    channels_in = layer.input_shapes[0][2]
-    kernel = settings["kernel_size"]
+    field_height, field_width, channels_in = layer.input_shapes[0]
+    kernel, strides = settings["kernel_size"], settings["strides"]
     groups = settings.get("groups", channels_in)
-    return MatrixShape(
-        positions=batch * height * width,
-        channels_in=channels_in // groups,
-        channels_out=channels_out // groups,
-        taps=kernel[0] * kernel[1],
-        groups=groups,
+    convolution = Operation(
+        OpKind.CONVOLUTION,
+        "convolution",
+        (
+            -height * width,
+            channels_in // groups,
+            channels_out // groups,
+            kernel[0] * kernel[1],
+            groups,
+            -(field_height * field_width) // (strides[0] * strides[1]),
+        ),
+        trains=True,
+        first=True,
+    )
+    bias = Operation(
+        OpKind.BIAS,
+        "bias add",
+        (-layer.output_size, channels_out),
+        rearranged=True,
+        trains=True,
+    )
+    return (
+        convolution,
+        *[bias] * settings["use_bias"],
+        *activation(settings["activation"], -layer.output_size),
     )
 
 
-def _forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    settings = _settings(layer)
-    total = batch * layer.output_size
-    ops = [cost.convolution("convolution", _pass_shape(layer, settings, batch))]
-    if settings["use_bias"]:
-        ops.append(cost.passes("bias add", total, ADD))
-    return ops + activation_forward(settings["activation"], total, cost)
-
-
-def _backward(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    settings = _settings(layer)
-    total = batch * layer.output_size
-    shape = _pass_shape(layer, settings, batch)
-    ops = activation_backward(settings["activation"], total, cost)
-    if input_gradient:
-        height, width, _ = layer.input_shapes[0]
-        strides = settings["strides"]
-        positions = -(-batch * height * width // (strides[0] * strides[1]))
-        turned = MatrixShape(
-            positions=positions,
-            channels_in=shape.channels_out,
-            channels_out=shape.channels_in,
-            taps=shape.taps,
-            groups=shape.groups,
-        )
-        ops.append(cost.convolution("data gradient", turned, extra_supersteps=2))
-    ops.append(cost.weight_gradient_of_convolution("weight gradient", shape))
-    if settings["use_bias"]:
-        channels = layer.output_shape[2]
-        ops.append(
-            cost.reduction("bias gradient", total, channels, supersteps=3, layout=True)
-        )
-    return ops
-
-
 def _kept(layer: Layer) -> Kept:
-    activation = _settings(layer)["activation"]
-    return kept_by_activation(activation, layer.output_size, Kept(input=True))
+    name = _settings(layer)["activation"]
+    return kept_by_activation(name, layer.output_size, Kept(input=True))
 
 
 def _margins(value: Any) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -189,14 +169,8 @@ def _padded(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     return Shaped((height + top + bottom, width + left + right, channels))
 
 
-def _copy(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    return [cost.passes("copy", batch * layer.output_size, ADD, moves=1)]
-
-
-def _copy_back(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    return _copy(layer, batch, cost) if input_gradient else []
+def _pad(layer: Layer, training: bool) -> Sequence[Operation]:
+    return (copied("copy", layer),)
 
 
 _WINDOW = {
@@ -213,8 +187,7 @@ CONV = LayerKind(
     "A kernel that slides over the image.",
     {"filters": REQUIRED_INT, **_WINDOW, "groups": Setting(positive_int, 1)},
     _conv_shape,
-    _forward,
-    _backward,
+    _convolve,
     _kept,
 )
 DEPTHWISE = LayerKind(
@@ -222,8 +195,7 @@ DEPTHWISE = LayerKind(
     "A kernel per channel that slides over the image.",
     {**_WINDOW, "depth_multiplier": Setting(positive_int, 1)},
     _depthwise_shape,
-    _forward,
-    _backward,
+    _convolve,
     _kept,
 )
 ZERO_PADDING = LayerKind(
@@ -231,7 +203,6 @@ ZERO_PADDING = LayerKind(
     "Zeros round the image.",
     {"padding": Setting(_margins, ((1, 1), (1, 1))), "data_format": DATA_FORMAT},
     _padded,
-    _copy,
-    _copy_back,
+    _pad,
 )
 KINDS = (CONV, DEPTHWISE, ZERO_PADDING)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ipu_runtime.plan.costs.activation_costs import (
-    activation_backward,
-    activation_forward,
+from collections.abc import Sequence
+
+from ipu_runtime.plan.layers.activations import (
+    ACTIVATION,
+    activation,
+    kept_by_activation,
 )
-from ipu_runtime.plan.costs.matrix_unit import MatrixShape
-from ipu_runtime.plan.costs.op_costs import ADD, Costing, OpCost
-from ipu_runtime.plan.layers.activations import ACTIVATION, kept_by_activation
 from ipu_runtime.plan.layers.kind import (
     Kept,
     LayerKind,
@@ -25,6 +25,7 @@ from ipu_runtime.plan.layers.setting import (
     truth,
 )
 from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
+from ipu_runtime.plan.model.operations import Operation, OpKind
 
 
 def _dense_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
@@ -34,80 +35,27 @@ def _dense_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     weights = [Weight("kernel", (width, units))]
     if settings["use_bias"]:
         weights.append(Weight("bias", (units,)))
-    rows = size_of(inputs[0][:-1])
-    return Shaped((*inputs[0][:-1], units), tuple(weights), rows * width * units)
+    return Shaped((*inputs[0][:-1], units), tuple(weights))
 
 
-def dense_ops(
-    label: str, rows: int, width: int, units: int, bias: bool, cost: Costing
-) -> list[OpCost]:
-    """Cost a matrix of `rows` rows times a kernel."""
-    ops = [cost.matmul(f"{label}matmul", MatrixShape(rows, width, units))]
-    if bias:
-        ops.append(cost.passes(f"{label}bias add", rows * units, ADD))
-    return ops
-
-
-def dense_gradient_ops(
-    label: str,
-    rows: int,
-    width: int,
-    units: int,
-    bias: bool,
-    cost: Costing,
-    input_gradient: bool,
-    *,
-    extra_supersteps: int = 0,
-) -> list[OpCost]:
-    """Cost the gradients of `dense_ops`."""
-    ops = []
-    if input_gradient:
-        ops.append(
-            cost.matmul(
-                f"{label}data gradient",
-                MatrixShape(rows, units, width),
-                extra_supersteps=extra_supersteps,
-            )
-        )
-    ops.append(
-        cost.matmul(
-            f"{label}weight gradient",
-            MatrixShape(width, rows, units),
-            extra_supersteps=extra_supersteps,
-        )
+def _dense(layer: Layer, training: bool) -> Sequence[Operation]:
+    settings = DENSE.complete(layer.spec.settings)
+    rows = size_of(layer.input_shapes[0][:-1])
+    width, units = layer.input_shapes[0][-1], settings["units"]
+    matmul = Operation(
+        OpKind.MATMUL, "matmul", (-rows, width, units), trains=True, first=True
     )
-    if bias:
-        ops.append(cost.reduction(f"{label}bias gradient", rows * units, units))
-    return ops
-
-
-def _forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    settings = DENSE.complete(layer.spec.settings)
-    rows = batch * size_of(layer.input_shapes[0][:-1])
-    width, units = layer.input_shapes[0][-1], settings["units"]
-    return [
-        *dense_ops("", rows, width, units, settings["use_bias"], cost),
-        *activation_forward(settings["activation"], rows * units, cost),
-    ]
-
-
-def _backward(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    settings = DENSE.complete(layer.spec.settings)
-    rows = batch * size_of(layer.input_shapes[0][:-1])
-    width, units = layer.input_shapes[0][-1], settings["units"]
-    return [
-        *activation_backward(settings["activation"], rows * units, cost),
-        *dense_gradient_ops(
-            "", rows, width, units, settings["use_bias"], cost, input_gradient
-        ),
-    ]
+    bias = Operation(OpKind.BIAS, "bias add", (-rows * units, units), trains=True)
+    return (
+        matmul,
+        *[bias] * settings["use_bias"],
+        *activation(settings["activation"], -rows * units),
+    )
 
 
 def _kept(layer: Layer) -> Kept:
-    activation = DENSE.complete(layer.spec.settings)["activation"]
-    return kept_by_activation(activation, layer.output_size, Kept(input=True))
+    name = DENSE.complete(layer.spec.settings)["activation"]
+    return kept_by_activation(name, layer.output_size, Kept(input=True))
 
 
 def _flat_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
@@ -141,15 +89,9 @@ def _permuted(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     return Shaped(tuple(inputs[0][dim - 1] for dim in dims))
 
 
-def _moved(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    total = batch * layer.output_size
-    return [cost.passes("transpose", total, ADD, supersteps=2, moves=2)]
-
-
-def _moved_back(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    return _moved(layer, batch, cost) if input_gradient else []
+def _moved(layer: Layer, training: bool) -> Sequence[Operation]:
+    shape = (-layer.output_size,)
+    return (Operation(OpKind.TRANSPOSE, "transpose", shape, first=True),)
 
 
 DENSE = LayerKind(
@@ -161,8 +103,7 @@ DENSE = LayerKind(
         "use_bias": Setting(truth, True),
     },
     _dense_shape,
-    _forward,
-    _backward,
+    _dense,
     _kept,
 )
 FLATTEN = LayerKind(
@@ -185,6 +126,5 @@ PERMUTE = LayerKind(
     {"dims": Setting(sizes, required=True)},
     _permuted,
     _moved,
-    _moved_back,
 )
 KINDS = (DENSE, FLATTEN, RESHAPE, PERMUTE)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from ipu_runtime.plan.costs.activation_costs import (
-    activation_backward,
-    activation_forward,
+from collections.abc import Sequence
+
+from ipu_runtime.plan.layers.activations import (
+    ACTIVATION,
+    activation,
+    kept_by_activation,
 )
-from ipu_runtime.plan.costs.op_costs import ADD, DROPOUT, SELECT, Costing, OpCost
-from ipu_runtime.plan.layers.activations import ACTIVATION, kept_by_activation
 from ipu_runtime.plan.layers.kind import (
     Kept,
     LayerKind,
     Settings,
     Shaped,
     ShapeError,
+    size_of,
 )
 from ipu_runtime.plan.layers.setting import Setting, number, share, whole_number
 from ipu_runtime.plan.model.model_spec import Layer, Shape
+from ipu_runtime.plan.model.operations import Operation, OpKind
 
 _MANY = 1_000
 
@@ -31,48 +34,34 @@ def _activation_of(layer: Layer) -> str:
     return "softmax" if layer.kind == "Softmax" else "relu"
 
 
-def _activate(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    return activation_forward(_activation_of(layer), batch * layer.output_size, cost)
-
-
-def _activate_back(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    if not input_gradient:
-        return []
-    return activation_backward(_activation_of(layer), batch * layer.output_size, cost)
+def _activate(layer: Layer, training: bool) -> Sequence[Operation]:
+    return activation(_activation_of(layer), -layer.output_size, first=True)
 
 
 def _kept_activation(layer: Layer) -> Kept:
     return kept_by_activation(_activation_of(layer), layer.output_size, Kept())
 
 
-def _drop(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    if not cost.training:
-        return []
-    return [cost.passes("dropout", batch * layer.output_size, DROPOUT, supersteps=3)]
-
-
-def _drop_back(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    if not input_gradient:
-        return []
-    return [cost.passes("dropout gradient", batch * layer.output_size, SELECT)]
+def _drop(layer: Layer, training: bool) -> Sequence[Operation]:
+    shape = (-layer.output_size,)
+    return [Operation(OpKind.DROPOUT, "dropout", shape, first=True)] * training
 
 
 def _kept_mask(layer: Layer) -> Kept:
     return Kept(mask_bytes=layer.output_size)
 
 
-def _scale(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    return [cost.passes("scale", batch * layer.output_size, ADD)]
-
-
-def _scale_back(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    return _scale(layer, batch, cost) if input_gradient else []
+def _scale(layer: Layer, training: bool) -> Sequence[Operation]:
+    # A product and a sum, of which the sum hands its gradient on.
+    scale = Operation(
+        OpKind.ELEMENTWISE,
+        "scale",
+        (-layer.output_size,),
+        cycles=3,
+        gradient_cycles=2,
+        first=True,
+    )
+    return (scale,)
 
 
 def _sum_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
@@ -88,9 +77,10 @@ def _sum_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     return Shaped(tuple(result))
 
 
-def _add(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    total = batch * layer.output_size
-    return [cost.passes("add", total, ADD) for _ in layer.input_shapes[1:]]
+def _add(layer: Layer, training: bool) -> Sequence[Operation]:
+    # Sums of several run as one pass, with a cycle for each after the first.
+    cycles = len(layer.input_shapes)
+    return (Operation(OpKind.ELEMENTWISE, "add", (-layer.output_size,), cycles=cycles),)
 
 
 def _concatenated(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
@@ -111,14 +101,15 @@ def _concatenated(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     return Shaped(tuple(result))
 
 
-def _join(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    return [cost.passes("concatenate", batch * layer.output_size, ADD, moves=1)]
+def _join(layer: Layer, training: bool) -> Sequence[Operation]:
+    return (copied("concatenate", layer),)
 
 
-def _part(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    return _join(layer, batch, cost) if input_gradient else []
+def copied(name: str, layer: Layer) -> Operation:
+    """List what brings all that a layer takes into what it makes."""
+    taken = sum(size_of(shape) for shape in layer.input_shapes)
+    shape = (-layer.output_size, -taken)
+    return Operation(OpKind.COPY, name, shape, first=True)
 
 
 ACTIVATION_KIND = LayerKind(
@@ -127,7 +118,6 @@ ACTIVATION_KIND = LayerKind(
     {"activation": Setting(ACTIVATION.read, required=True)},
     _same_shape,
     _activate,
-    _activate_back,
     _kept_activation,
     in_place=True,
 )
@@ -141,7 +131,6 @@ RELU = LayerKind(
     },
     _same_shape,
     _activate,
-    _activate_back,
     _kept_activation,
     in_place=True,
 )
@@ -151,7 +140,6 @@ SOFTMAX = LayerKind(
     {"axis": Setting(default=-1)},
     _same_shape,
     _activate,
-    _activate_back,
     _kept_activation,
     in_place=True,
 )
@@ -161,7 +149,6 @@ DROPOUT_KIND = LayerKind(
     {"rate": Setting(share, required=True), "noise_shape": Setting()},
     _same_shape,
     _drop,
-    _drop_back,
     _kept_mask,
     in_place=True,
     stateful=True,
@@ -172,7 +159,6 @@ RESCALING = LayerKind(
     {"scale": Setting(number, required=True), "offset": Setting(number, 0.0)},
     _same_shape,
     _scale,
-    _scale_back,
     in_place=True,
 )
 ADD_KIND = LayerKind(
@@ -191,7 +177,6 @@ CONCATENATE = LayerKind(
     {"axis": Setting(whole_number, -1)},
     _concatenated,
     _join,
-    _part,
     fewest_inputs=2,
     most_inputs=_MANY,
 )

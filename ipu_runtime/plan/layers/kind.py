@@ -1,19 +1,17 @@
-"""What a layer kind declares: settings, shapes, weights, costs and what it keeps."""
+"""What a layer kind declares: settings, shapes, operations and what it keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ipu_runtime.plan.costs.op_costs import Costing, OpCost
 from ipu_runtime.plan.layers.setting import FREE_SETTINGS, Setting, SettingError
 from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
+from ipu_runtime.plan.model.operations import Operation
 
 Settings = Mapping[str, Any]
-Forward = Callable[[Layer, int, Costing], list[OpCost]]
-"""Costs of the forward pass of a batch."""
-Backward = Callable[[Layer, int, Costing, bool], list[OpCost]]
-"""Costs of the backward pass; the flag says whether its inputs need a gradient."""
+Operations = Callable[[Layer, bool], Sequence[Operation]]
+"""Lists the forward pass, in training or not; the backward pass follows by rule."""
 
 
 class ShapeError(ValueError):
@@ -30,8 +28,6 @@ class Shaped(NamedTuple):
 
     output: Shape
     weights: tuple[Weight, ...] = ()
-    multiply_adds: int = 0
-    """Forward, for one sample."""
 
 
 class Kept(NamedTuple):
@@ -47,16 +43,9 @@ class Kept(NamedTuple):
     """Results of random draws for one sample; these are never recomputed."""
 
 
-def no_cost(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    """Cost a layer that only looks at its input differently."""
-    return []
-
-
-def no_gradient_cost(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    """Cost the gradient of a layer that hands it on as it is."""
-    return []
+def does_nothing(layer: Layer, training: bool) -> Sequence[Operation]:
+    """List nothing, as a layer does that only looks at its input differently."""
+    return ()
 
 
 def keeps_nothing(layer: Layer) -> Kept:
@@ -71,8 +60,7 @@ class LayerKind(NamedTuple):
     help: str
     own_settings: Mapping[str, Setting]
     shape: Callable[[Settings, tuple[Shape, ...]], Shaped]
-    forward: Forward = no_cost
-    backward: Backward = no_gradient_cost
+    operations: Operations = does_nothing
     kept: Callable[[Layer], Kept] = keeps_nothing
     fewest_inputs: int = 1
     most_inputs: int = 1

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from ipu_runtime.plan.costs.norm_costs import norm_gradient_op, norm_op
-from ipu_runtime.plan.costs.op_costs import ADD, Costing, OpCost
 from ipu_runtime.plan.layers.kind import (
     Kept,
     LayerKind,
@@ -24,6 +23,7 @@ from ipu_runtime.plan.layers.setting import (
     whole_number,
 )
 from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
+from ipu_runtime.plan.model.operations import Extent, Operation, OpKind
 
 
 def _extents(shape: Shape, wanted: tuple[int, ...]) -> Shape:
@@ -59,27 +59,29 @@ def _layer_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     return Shaped(inputs[0], tuple(_weights(settings, extents)))
 
 
-def _results(layer: Layer, batch: int) -> int:
-    """Count the means that one pass yields: per channel, or per row."""
-    if layer.kind == "BatchNormalization":
-        axis = BATCH_NORMALIZATION.complete(layer.spec.settings)["axis"]
-        return size_of(_extents(layer.output_shape, (axis,)))
+def _normalise_channels(layer: Layer, training: bool) -> Sequence[Operation]:
+    values = -layer.output_size
+    if not training:
+        return (Operation(OpKind.ELEMENTWISE, "scale and shift", (values,)),)
+    axis = BATCH_NORMALIZATION.complete(layer.spec.settings)["axis"]
+    return (_norm(layer, size_of(_extents(layer.output_shape, (axis,)))),)
+
+
+def _normalise_rows(layer: Layer, training: bool) -> Sequence[Operation]:
     axis = LAYER_NORMALIZATION.complete(layer.spec.settings)["axis"]
-    return batch * layer.output_size // size_of(_extents(layer.output_shape, axis))
+    row = size_of(_extents(layer.output_shape, axis))
+    return (_norm(layer, -layer.output_size // row),)
 
 
-def _forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    total = batch * layer.output_size
-    if not cost.training and layer.kind == "BatchNormalization":
-        return [cost.passes("scale and shift", total, ADD)]
-    return [norm_op(total, _results(layer, batch), cost)]
-
-
-def _backward(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    total, results = batch * layer.output_size, _results(layer, batch)
-    return [norm_gradient_op(total, results, cost)]
+def _norm(layer: Layer, results: Extent) -> Operation:
+    """List a normalisation by so many means: one per channel, or per row."""
+    return Operation(
+        OpKind.NORM,
+        "normalise",
+        (-layer.output_size, results),
+        trains=bool(layer.weights),
+        first=True,
+    )
 
 
 def _keeps_input(layer: Layer) -> Kept:
@@ -105,8 +107,7 @@ BATCH_NORMALIZATION = LayerKind(
     "Mean and variance of every channel over the batch become 0 and 1.",
     {"axis": Setting(_one_axis, -1), "momentum": Setting(share, 0.99), **_COMMON},
     _batch_shape,
-    _forward,
-    _backward,
+    _normalise_channels,
     _keeps_input,
     folds_into=("Conv2D", "DepthwiseConv2D"),
 )
@@ -115,8 +116,7 @@ LAYER_NORMALIZATION = LayerKind(
     "Mean and variance of every sample's row become 0 and 1.",
     {"axis": Setting(axes, (-1,)), **_COMMON},
     _layer_shape,
-    _forward,
-    _backward,
+    _normalise_rows,
     _keeps_input,
 )
 KINDS = (BATCH_NORMALIZATION, LAYER_NORMALIZATION)

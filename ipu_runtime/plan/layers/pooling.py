@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ipu_runtime.plan.costs.op_costs import POOL, POOL_GRADIENT, Costing, OpCost
+from collections.abc import Sequence
+
 from ipu_runtime.plan.layers.convolution import image, window_field
 from ipu_runtime.plan.layers.kind import Kept, LayerKind, Settings, Shaped, size_of
 from ipu_runtime.plan.layers.setting import (
@@ -14,6 +15,7 @@ from ipu_runtime.plan.layers.setting import (
     truth,
 )
 from ipu_runtime.plan.model.model_spec import Layer, Shape
+from ipu_runtime.plan.model.operations import DIVISION, Operation, OpKind
 
 
 def _pooled(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
@@ -26,18 +28,17 @@ def _averaged(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     return Shaped((1, 1, channels) if settings["keepdims"] else (channels,))
 
 
-def _forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    total = batch * size_of(layer.input_shapes[0])
-    return [cost.passes("pool", total, POOL, supersteps=2, moves=1)]
+def _pool(layer: Layer, training: bool) -> Sequence[Operation]:
+    shape = (-size_of(layer.input_shapes[0]),)
+    return (Operation(OpKind.POOL, "pool", shape, first=True),)
 
 
-def _backward(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    if not input_gradient:
-        return []
-    total = batch * size_of(layer.input_shapes[0])
-    return [cost.passes("pool gradient", total, POOL_GRADIENT, supersteps=3, moves=3)]
+def _mean(layer: Layer, training: bool) -> Sequence[Operation]:
+    shape = (-size_of(layer.input_shapes[0]), -layer.output_size)
+    mean = Operation(
+        OpKind.REDUCTION, "mean", shape, gradient_cycles=DIVISION, first=True
+    )
+    return (mean,)
 
 
 def _keeps_input(layer: Layer) -> Kept:
@@ -55,8 +56,7 @@ MAX_POOLING = LayerKind(
     "The largest value of every window.",
     _WINDOW,
     _pooled,
-    _forward,
-    _backward,
+    _pool,
     _keeps_input,
 )
 AVERAGE_POOLING = LayerKind(
@@ -64,15 +64,13 @@ AVERAGE_POOLING = LayerKind(
     "The mean of every window.",
     {**_WINDOW, "pool_size": Setting(pair, required=True)},
     _pooled,
-    _forward,
-    _backward,
+    _pool,
 )
 GLOBAL_AVERAGE_POOLING = LayerKind(
     "GlobalAveragePooling2D",
     "The mean of every channel.",
     {"data_format": DATA_FORMAT, "keepdims": Setting(truth, False)},
     _averaged,
-    _forward,
-    _backward,
+    _mean,
 )
 KINDS = (MAX_POOLING, AVERAGE_POOLING, GLOBAL_AVERAGE_POOLING)

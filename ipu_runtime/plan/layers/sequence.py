@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from ipu_runtime.plan.costs.matrix_unit import MatrixShape
-from ipu_runtime.plan.costs.op_costs import (
-    ACTIVATION_GRADIENT,
-    ADD,
-    OTHER,
-    Costing,
-    OpCost,
-)
-from ipu_runtime.plan.layers.activations import activation_name
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ipu_runtime.plan.layers.activations import activation, activation_name
 from ipu_runtime.plan.layers.kind import (
     Kept,
     LayerKind,
@@ -20,8 +15,7 @@ from ipu_runtime.plan.layers.kind import (
 )
 from ipu_runtime.plan.layers.setting import REQUIRED_INT, Setting, share, truth
 from ipu_runtime.plan.model.model_spec import Layer, Shape, Weight
-
-_SUPERSTEPS_PER_TIME_STEP = 8
+from ipu_runtime.plan.model.operations import Operation, OpKind
 
 
 def _embedded(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
@@ -29,16 +23,9 @@ def _embedded(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     return Shaped((*inputs[0], table[1]), (Weight("embeddings", table),))
 
 
-def _look_up(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-    total = batch * layer.output_size
-    return [cost.passes("look up", total, ADD, supersteps=3, moves=2)]
-
-
-def _add_up(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    total = batch * layer.output_size
-    return [cost.passes("add to rows", total, ADD, count=2, supersteps=3, moves=2)]
+def _look_up(layer: Layer, training: bool) -> Sequence[Operation]:
+    shape = (-layer.output_size,)
+    return (Operation(OpKind.GATHER, "look up", shape, trains=True, first=True),)
 
 
 def _keeps_input(layer: Layer) -> Kept:
@@ -59,7 +46,7 @@ def _lstm_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
     if settings["use_bias"]:
         weights.append(Weight("bias", (4 * units,)))
     output = (steps, units) if settings["return_sequences"] else (units,)
-    return Shaped(output, tuple(weights), steps * 4 * units * (features + units))
+    return Shaped(output, tuple(weights))
 
 
 def _lstm_sizes(layer: Layer) -> tuple[int, int, int]:
@@ -67,44 +54,45 @@ def _lstm_sizes(layer: Layer) -> tuple[int, int, int]:
     return steps, features, LSTM.complete(layer.spec.settings)["units"]
 
 
-def _repeated(op: OpCost, times: int, supersteps: int) -> OpCost:
-    """Repeat an op in a loop: its code is there once, its cycles every time."""
-    return op._replace(
-        compute=times * op.compute,
-        exchange=times * op.exchange,
-        supersteps=supersteps,
-    )
+def _lstm(layer: Layer, training: bool) -> Sequence[Operation]:
+    """List the loop over time steps that Keras writes, as XLA compiles it.
 
-
-def _lstm_forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
+    The cell of PopLibs, with one product and one pass over its gates in every step, is
+    what `PopnnLSTM` calls.
+    """
     steps, features, units = _lstm_sizes(layer)
-    product = cost.matmul(
-        "step matmul", MatrixShape(batch, features + units, 4 * units)
+    settings = LSTM.complete(layer.spec.settings)
+    gates = 4 * units
+    drop = Operation(
+        OpKind.ELEMENTWISE, "dropout", (-features,), gradient_cycles=2, first=True
     )
-    gates = cost.passes("gates", batch * units, OTHER, count=8)
-    return [
-        _repeated(product, steps, steps * (_SUPERSTEPS_PER_TIME_STEP - 2)),
-        _repeated(gates, steps, steps * 2),
+    every = [
+        Operation(OpKind.GATHER, "time step", (-features,), first=True),
+        *[drop] * (training and settings["dropout"] > 0),
+        Operation(
+            OpKind.MATMUL, "matmul", (-1, features, gates), trains=True, first=True
+        ),
+        Operation(OpKind.MATMUL, "recurrent matmul", (-1, units, gates), trains=True),
+        Operation(OpKind.ELEMENTWISE, "sum", (-gates,)),
+        *[Operation(OpKind.BIAS, "bias add", (-gates, gates), trains=True)]
+        * settings["use_bias"],
+        Operation(OpKind.COPY, "gates", (-gates,)),
+        *activation(settings["recurrent_activation"], -units) * 3,
+        *activation(settings["activation"], -units) * 2,
+        # Two products and a sum, and one product; both have states to add up.
+        Operation(OpKind.ELEMENTWISE, "cell", (-units,), cycles=4, gradient_cycles=6),
+        Operation(OpKind.ELEMENTWISE, "output", (-units,), gradient_cycles=4),
+        Operation(OpKind.SCATTER, "result", (-units,)),
     ]
-
-
-def _lstm_backward(
-    layer: Layer, batch: int, cost: Costing, input_gradient: bool
-) -> list[OpCost]:
-    steps, features, units = _lstm_sizes(layer)
-    product = cost.matmul(
-        "step data gradient", MatrixShape(batch, 4 * units, features + units)
-    )
-    gates = cost.passes("gate gradients", batch * units, ACTIVATION_GRADIENT, count=8)
-    rows = batch * steps
-    ops = [
-        _repeated(product, steps, steps * (_SUPERSTEPS_PER_TIME_STEP - 2)),
-        _repeated(gates, steps, steps * 2),
-        cost.matmul("weight gradient", MatrixShape(features + units, rows, 4 * units)),
-    ]
-    if any(weight.name == "bias" for weight in layer.weights):
-        ops.append(cost.reduction("bias gradient", rows * 4 * units, 4 * units))
-    return ops
+    turn = Operation(OpKind.TRANSPOSE, "time first", (-steps * features,), first=True)
+    before = [turn] * (2 if settings["go_backwards"] else 1)
+    if training and settings["dropout"]:
+        before.append(Operation(OpKind.RANDOM, "dropout mask", (-features,)))
+    if settings["return_sequences"]:
+        last = Operation(OpKind.TRANSPOSE, "batch first", (-steps * units,))
+    else:
+        last = Operation(OpKind.COPY, "last result", (-units,))
+    return [*before, *(replace(op, repeat=steps) for op in every), last]
 
 
 def _lstm_kept(layer: Layer) -> Kept:
@@ -122,7 +110,6 @@ EMBEDDING = LayerKind(
     },
     _embedded,
     _look_up,
-    _add_up,
     _keeps_input,
 )
 LSTM = LayerKind(
@@ -140,8 +127,7 @@ LSTM = LayerKind(
         "go_backwards": Setting(truth, False),
     },
     _lstm_shape,
-    _lstm_forward,
-    _lstm_backward,
+    _lstm,
     _lstm_kept,
 )
 KINDS = (EMBEDDING, LSTM)

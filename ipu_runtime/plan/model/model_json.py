@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
-from ipu_runtime.plan.model.traced_ops import OpKind, TracedOp, TracedWork
+from ipu_runtime.plan.model.operations import Operation, OpKind, TracedWork
 from ipu_runtime.plan.plain_data import plain
 
 Plain = Mapping[str, Any]
@@ -61,6 +61,6 @@ def _work(content: Plain) -> TracedWork:
     return TracedWork(**{**content, **operations, "remarks": remarks})
 
 
-def _operation(content: Plain) -> TracedOp:
+def _operation(content: Plain) -> Operation:
     kind, shape = OpKind(content["kind"]), tuple(content["shape"])
-    return TracedOp(**{**content, "kind": kind, "shape": shape})
+    return Operation(**{**content, "kind": kind, "shape": shape})

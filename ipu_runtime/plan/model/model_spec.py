@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ipu_runtime.plan.model.traced_ops import TracedWork
+from ipu_runtime.plan.model.operations import TracedWork
 
 Shape = tuple[int, ...]
 """A tensor's shape without the batch dimension."""

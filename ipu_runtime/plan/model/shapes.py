@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ipu_runtime.plan.config.field import nearest
@@ -16,6 +17,7 @@ from ipu_runtime.plan.layers import (
     sequence,
 )
 from ipu_runtime.plan.layers.kind import (
+    Kept,
     LayerKind,
     Settings,
     Shaped,
@@ -23,9 +25,9 @@ from ipu_runtime.plan.layers.kind import (
     size_of,
 )
 from ipu_runtime.plan.layers.setting import Setting, SettingError, sizes
-from ipu_runtime.plan.layers.traced import TRACED
+from ipu_runtime.plan.model.gradients import backward_pass, forward_flops
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Shape
-from ipu_runtime.plan.model.traced_ops import OpKind
+from ipu_runtime.plan.model.operations import Operation, OpKind
 from ipu_runtime.plan.problem import Problem
 
 MOST_VALUES = 2**40
@@ -52,6 +54,25 @@ _INPUT = LayerKind(
     most_inputs=0,
 )
 
+
+def _no_shape(settings: Settings, inputs: tuple[Shape, ...]) -> Shaped:
+    raise ShapeError("is known only from a built Keras model")
+
+
+def _kept_by_traced(layer: Layer) -> Kept:
+    work = layer.traced
+    assert work is not None
+    return Kept(
+        input=work.keeps_input,
+        output=work.keeps_output,
+        values=work.kept_values,
+        mask_bytes=work.mask_bytes,
+    )
+
+
+_TRACED = LayerKind("Traced", "Any other layer.", {}, _no_shape, kept=_kept_by_traced)
+_IN_PLACE = (OpKind.ELEMENTWISE, OpKind.BIAS, OpKind.ACTIVATION)
+
 LAYER_KINDS: Mapping[str, LayerKind] = {
     kind.name: kind
     for kind in (
@@ -69,17 +90,37 @@ LAYER_KINDS: Mapping[str, LayerKind] = {
 
 
 def kind_of(layer: Layer) -> LayerKind:
-    """Return what a layer's costs follow from."""
+    """Return what a layer is: a kind that the plan knows, or what was traced of it."""
     work = layer.traced
     if work is None:
         return LAYER_KINDS[layer.kind]
     same_size = [layer.output_size] == [size_of(shape) for shape in layer.input_shapes]
-    elementwise = all(op.kind is OpKind.ELEMENTWISE for op in work.forward)
-    return TRACED._replace(
+    elementwise = all(op.kind in _IN_PLACE for op in work.forward)
+    return _TRACED._replace(
         stateful=work.stateful,
         view=same_size and not work.forward,
         in_place=same_size and elementwise and not work.keeps_input,
     )
+
+
+def forward_operations(layer: Layer, training: bool) -> Sequence[Operation]:
+    """Return what a layer does to its inputs."""
+    work = layer.traced
+    if work is None:
+        return LAYER_KINDS[layer.kind].operations(layer, training)
+    return work.forward if training else work.inference
+
+
+def backward_operations(layer: Layer, input_gradient: bool) -> Sequence[Operation]:
+    """Return what the gradients of a layer take, those of its inputs if needed."""
+    work = layer.traced
+    if work is None:
+        return backward_pass(
+            LAYER_KINDS[layer.kind].operations(layer, True),
+            input_gradient=input_gradient,
+            trained=any(weight.trainable for weight in layer.weights),
+        )
+    return work.backward if input_gradient else work.weights_backward
 
 
 def resolve_model(
@@ -211,7 +252,8 @@ def shaped_layer(
             f"{spec.kind} {spec.name!r}: {error}" if not error.setting else str(error)
         )
         return Problem(at, text, error.hint)
-    return Layer(spec, shapes, shaped.output, shaped.weights, 2 * shaped.multiply_adds)
+    layer = Layer(spec, shapes, shaped.output, shaped.weights)
+    return replace(layer, flops=forward_flops(kind.operations(layer, True)))
 
 
 def _input_problems(

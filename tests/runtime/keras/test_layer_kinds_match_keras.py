@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_runtime.plan.costs.activation_costs import KNOWN_ACTIVATIONS
+from ipu_runtime.plan.layers.activations import KNOWN_ACTIVATIONS
 from ipu_runtime.plan.model.model_spec import LayerSpec
 from ipu_runtime.plan.model.shapes import LAYER_KINDS, resolve_model
 

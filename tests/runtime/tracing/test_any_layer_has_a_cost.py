@@ -11,7 +11,7 @@ import pytest
 
 from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.model.traced_ops import OpKind, TracedOp
+from ipu_runtime.plan.model.operations import Operation, OpKind
 from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
@@ -163,7 +163,7 @@ def planned(spec: ModelSpec, training: bool = True) -> Plan:
     return make_plan(PlanRequest(spec, batch_size=8, batches=10, training=training))
 
 
-def traced_op(model: Any, kind: OpKind, part: str = "forward") -> TracedOp:
+def traced_op(model: Any, kind: OpKind, part: str = "forward") -> Operation:
     """Return the only operation of a kind in the model's only layer."""
     work = read(model).layers[-1].traced
     assert work is not None
@@ -202,19 +202,19 @@ def test_what_a_layer_adds_to_the_loss_is_computed_in_training() -> None:
 
 def test_extents_grow_with_the_batch_where_it_is_folded_into_rows() -> None:
     product = traced_op(alone(WORDS, Block()), OpKind.MATMUL)
-    assert product.shape == (-12, 8, 8, 1)
+    assert product.shape == (-12, 8, 8)
 
 
 def test_a_batch_is_told_from_an_extent_that_has_its_size() -> None:
     product = traced_op(alone((1009,), Block()), OpKind.MATMUL)
-    assert product.shape == (-1, 1009, 8, 1)
+    assert product.shape == (-1, 1009, 8)
 
 
 @pytest.mark.parametrize(
     ("layer", "shape", "kind", "extents"),
     [
-        ("Conv1D", WORDS, OpKind.CONVOLUTION, (-10, 8, 6, 3, 1)),
-        ("Conv3D", VOLUME, OpKind.CONVOLUTION, (-216, 4, 6, 27, 1)),
+        ("Conv1D", WORDS, OpKind.CONVOLUTION, (-10, 8, 6, 3, 1, -12)),
+        ("Conv3D", VOLUME, OpKind.CONVOLUTION, (-216, 4, 6, 27, 1, -512)),
         ("Conv2DTranspose", IMAGE, OpKind.DATA_GRADIENT, (-324, 8, 6, 9, 1)),
     ],
 )
@@ -236,7 +236,7 @@ def test_a_loop_repeats_its_operations_for_every_time_step() -> None:
 
 
 def test_the_dearer_branch_counts() -> None:
-    op = traced_op(alone(WORDS, EitherBranch()), OpKind.MATMUL)
+    op = traced_op(alone(WORDS, EitherBranch()), OpKind.PRODUCT)
     assert op.shape == (-12, 8, 8, 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu_runtime.plan.costs.op_costs import Costing, OpCost
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
+from ipu_runtime.plan.model.operations import Operation
 from ipu_runtime.plan.model.shapes import LAYER_KINDS
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
@@ -374,18 +375,17 @@ def test_any_request_gives_a_plan_or_problems(
 def test_layers_that_differ_in_name_only_are_costed_once(
     chain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    costed = []
-    dense = LAYER_KINDS["Dense"]
-
-    def forward(layer: Layer, batch: int, cost: Costing) -> list[OpCost]:
-        costed.append(layer.name)
-        return dense.forward(layer, batch, cost)
-
-    monkeypatch.setitem(LAYER_KINDS, "Dense", dense._replace(forward=forward))
     chain.add("Input", shape=[16])
     for number in range(5):
         # A model that was read has the layer's name among its settings.
         chain.add("Dense", units=16, name=f"number_{number}")
-    make_plan(PlanRequest(chain.model(), 4, 100))
+    model, costed, dense = chain.model(), set(), LAYER_KINDS["Dense"]
+
+    def operations(layer: Layer, training: bool) -> Sequence[Operation]:
+        costed.add(layer.name)
+        return dense.operations(layer, training)
+
+    monkeypatch.setitem(LAYER_KINDS, "Dense", dense._replace(operations=operations))
+    make_plan(PlanRequest(model, 4, 100))
     # The first hands no gradient on.
     assert len(costed) == 2

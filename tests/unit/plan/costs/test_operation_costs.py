@@ -1,4 +1,4 @@
-"""Traced operations are costed by the parts that known layers are costed by."""
+"""Operations have one cost, whether a kind lists them or a graph was read."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 import pytest
 
 from ipu_runtime.plan.costs.op_costs import Costing
-from ipu_runtime.plan.costs.traced_costs import cost_traced
+from ipu_runtime.plan.costs.operation_costs import cost_operation
 from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
-from ipu_runtime.plan.model.shapes import LAYER_KINDS, kind_of, shaped_layer
-from ipu_runtime.plan.model.tensors import find_tensors
-from ipu_runtime.plan.model.traced_ops import (
+from ipu_runtime.plan.model.operations import (
+    Operation,
     OpKind,
-    TracedOp,
     TracedWork,
     joined,
     values_at,
 )
+from ipu_runtime.plan.model.shapes import forward_operations, kind_of, shaped_layer
+from ipu_runtime.plan.model.tensors import find_tensors
 from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
 
 COST = Costing(1472, 624 * 1024, 64, 16, half=False)
-PRODUCT = TracedOp(OpKind.MATMUL, "MatMul", (-1, 256, 128, 1))
-ADD = TracedOp(OpKind.ELEMENTWISE, "AddV2", (-1, 128))
+PRODUCT = Operation(OpKind.MATMUL, "MatMul", (-1, 256, 128))
+ADD = Operation(OpKind.ELEMENTWISE, "AddV2", (-1, 128))
 
 
 def model(work: TracedWork) -> ModelSpec:
@@ -52,15 +52,15 @@ def test_a_traced_product_costs_what_a_dense_layer_costs() -> None:
     spec = LayerSpec("x", "Dense", {"units": 128, "use_bias": False}, ("data",))
     dense = shaped_layer(spec, ((256,),), "")
     assert isinstance(dense, Layer)
-    (own,) = LAYER_KINDS["Dense"].forward(dense, 16, COST)
-    traced = cost_traced(PRODUCT, 16, COST)
-    assert (traced.work, traced.supersteps) == (own.work, own.supersteps)
+    (own,) = forward_operations(dense, True)
+    listed, traced = (cost_operation(op, 16, COST) for op in (own, PRODUCT))
+    assert listed._replace(name="MatMul") == traced
 
 
 @pytest.mark.parametrize("batch", [1, 7, 64])
 def test_extents_that_grow_are_those_of_the_batch(batch: int) -> None:
-    grown = replace(PRODUCT, shape=(batch, 256, 128, 1))
-    assert cost_traced(PRODUCT, batch, COST) == cost_traced(grown, 3, COST)
+    grown = replace(PRODUCT, shape=(batch, 256, 128))
+    assert cost_operation(PRODUCT, batch, COST) == cost_operation(grown, 3, COST)
 
 
 def test_dimensions_are_joined_with_the_batch_among_them() -> None:
@@ -70,34 +70,35 @@ def test_dimensions_are_joined_with_the_batch_among_them() -> None:
 
 
 def test_a_loop_costs_every_trip_and_has_its_code_once() -> None:
-    once, often = (cost_traced(replace(ADD, repeat=n), 8, COST) for n in (1, 30))
+    once, often = (cost_operation(replace(ADD, repeat=n), 8, COST) for n in (1, 30))
     assert often.work == 30 * once.work
     assert often.supersteps == 30 * once.supersteps
     assert often.shape == once.shape
-    per_sample = cost_traced(replace(ADD, repeat=-3), 10, COST)
+    per_sample = cost_operation(replace(ADD, repeat=-3), 10, COST)
     assert per_sample.work == pytest.approx(
-        30 * cost_traced(ADD, 10, COST).work, rel=1e-9
+        30 * cost_operation(ADD, 10, COST).work, rel=1e-9
     )
 
 
 @pytest.mark.parametrize("kind", list(OpKind))
 def test_every_kind_has_a_cost_that_does_not_fall_with_the_batch(kind: OpKind) -> None:
     extents = {
-        OpKind.MATMUL: 4,
-        OpKind.CONVOLUTION: 5,
+        OpKind.MATMUL: 3,
+        OpKind.PRODUCT: 4,
+        OpKind.CONVOLUTION: 6,
         OpKind.DATA_GRADIENT: 5,
         OpKind.WEIGHT_GRADIENT: 5,
     }
-    op = TracedOp(kind, "op", (-4096, *(8,) * (extents.get(kind, 2) - 1)))
-    small, large = (cost_traced(op, batch, COST) for batch in (1, 64))
+    op = Operation(kind, "op", (-4096, *(8,) * (extents.get(kind, 2) - 1)))
+    small, large = (cost_operation(op, batch, COST) for batch in (1, 64))
     assert 0 < small.work < large.work
     assert small.supersteps > 0
 
 
 def test_half_precision_is_the_operations_own() -> None:
     large = replace(ADD, shape=(-1, 100_000))
-    half = cost_traced(replace(large, value_bytes=2), 16, COST)
-    assert half.work < cost_traced(large, 16, COST).work
+    half = cost_operation(replace(large, value_bytes=2), 16, COST)
+    assert half.work < cost_operation(large, 16, COST).work
 
 
 def test_inference_and_training_have_their_own_operations() -> None:

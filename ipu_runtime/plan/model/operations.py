@@ -1,4 +1,4 @@
-"""What a layer without a cost of its own does, as plain operations."""
+"""Plain operations: what layers do, and all that a cost is worked out from."""
 
 from __future__ import annotations
 
@@ -13,17 +13,30 @@ So `-1` is the batch itself, `-49` is 49 positions of every sample, `64` is fixe
 """
 
 
+DIVISION = 6
+"""Cycles per vector of a division, an exponential, a root and their like."""
+
+
 class OpKind(Enum):
-    """How an operation is costed; `shape` of TracedOp says what its extents are."""
+    """How an operation is costed; `shape` of Operation says what its extents are."""
 
     MATMUL = "matmul"
-    """Rows, inner extent, columns, groups."""
+    """Of a dense layer, whose three passes are planned together: rows, inner extent,
+    columns."""
+    PRODUCT = "product"
+    """Of any two tensors: rows, inner extent, columns, groups."""
     CONVOLUTION = "convolution"
-    """Positions, channels in and out of a group, taps, groups."""
+    """Positions, channels in and out of a group, taps, groups, and the positions of its
+    data gradient."""
     DATA_GRADIENT = "data gradient"
-    """Of a convolution; the same extents."""
+    """Of a convolution: positions, channels in and out of a group, taps, groups."""
     WEIGHT_GRADIENT = "weight gradient"
     """Of a convolution, with the extents of the convolution itself."""
+    BIAS = "bias"
+    """Adds what all samples share, in place: values, values of what is added."""
+    ACTIVATION = "activation"
+    """A function of every value that PopLibs has; `name` says which."""
+    ACTIVATION_GRADIENT = "activation gradient"
     ELEMENTWISE = "elementwise"
     """Any shape; several fused operations have `cycles` of all of them."""
     REDUCTION = "reduction"
@@ -36,16 +49,18 @@ class OpKind(Enum):
     """Values that the windows go over."""
     POOL_GRADIENT = "pool gradient"
     """Values that the windows go over."""
-    SOFTMAX = "softmax"
-    SOFTMAX_GRADIENT = "softmax gradient"
+    DROPOUT = "dropout"
+    DROPOUT_GRADIENT = "dropout gradient"
     RANDOM = "random"
     GATHER = "gather"
     """Values that are read."""
     SCATTER = "scatter"
     """Values that are added."""
     TRANSPOSE = "transpose"
+    HEADS = "heads"
+    """All that an attention moves to have its heads apart, and together again."""
     COPY = "copy"
-    """Slices, joins, padding."""
+    """Slices, joins, padding: values that are made, values that are taken."""
     SORT = "sort"
     """Values, extent of the sorted axis."""
     SCAN = "scan"
@@ -54,32 +69,64 @@ class OpKind(Enum):
     """Counted as values that move."""
 
 
+_DIMENSIONS = {
+    **dict.fromkeys(
+        (
+            OpKind.BIAS,
+            OpKind.REDUCTION,
+            OpKind.NORM,
+            OpKind.NORM_GRADIENT,
+            OpKind.COPY,
+            OpKind.SORT,
+            OpKind.SCAN,
+        ),
+        1,
+    ),
+    OpKind.CONVOLUTION: 5,
+}
+"""How many of the extents are dimensions of what is gone over, where not all are."""
+
+
 @dataclass(frozen=True, slots=True)
-class TracedOp:
-    """One operation, or several elementwise ones that run as one."""
+class Operation:
+    """What a layer does in one go, listed by its kind or read from a traced graph."""
 
     kind: OpKind
     name: str
-    """Of the TensorFlow operation, for messages and tables."""
+    """For messages and tables: a kind's own word, or that of TensorFlow."""
     shape: tuple[Extent, ...]
-    value_bytes: int = 4
+    value_bytes: int = 0
+    """Of a value that it computes with; 0 is the model's own type."""
     cycles: int = 2
     """Per vector of an elementwise pass."""
+    gradient_cycles: int = 0
+    """The same of its gradient; 0 hands the gradient on as it is."""
     repeat: Extent = 1
     """How often a loop runs it."""
+    rearranged: bool = False
+    """Whether operands come in another order: those of a product by a superstep more,
+    those of a reduction, or of a bias' gradient, by an exchange of all values."""
+    trains: bool = False
+    """Whether it has a weight of the layer."""
+    first: bool = False
+    """Whether it takes what the layer takes, and nothing that the layer computed."""
+
+    def size_at(self, batch: int) -> int:
+        """Return the values that it goes over; of products the multiply-adds."""
+        return values_at(self.shape[: _DIMENSIONS.get(self.kind)], batch)
 
 
 @dataclass(frozen=True, slots=True)
 class TracedWork:
     """Everything that the plan needs to know of a traced layer."""
 
-    forward: tuple[TracedOp, ...] = ()
+    forward: tuple[Operation, ...] = ()
     """In training."""
-    inference: tuple[TracedOp, ...] = ()
+    inference: tuple[Operation, ...] = ()
     """The forward pass where nothing is trained."""
-    backward: tuple[TracedOp, ...] = ()
+    backward: tuple[Operation, ...] = ()
     """Up to the gradients of weights and inputs."""
-    weights_backward: tuple[TracedOp, ...] = ()
+    weights_backward: tuple[Operation, ...] = ()
     """The same where no input needs a gradient."""
     keeps_input: bool = False
     keeps_output: bool = False
