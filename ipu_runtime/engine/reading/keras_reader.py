@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -188,7 +188,10 @@ def known_layer(call: RepeatableCall, spec: LayerSpec) -> Layer | None:
     layer = shaped_layer(spec, shapes, "")
     if isinstance(layer, Problem) or (layer.output_shape,) != call.output_shapes:
         return None
-    return layer
+    if call.operation.trainable:
+        return layer
+    frozen = tuple(replace(weight, trainable=False) for weight in layer.weights)
+    return replace(layer, weights=frozen)
 
 
 def _input_settings(symbol: Any) -> dict[str, Any]:

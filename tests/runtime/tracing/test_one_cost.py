@@ -270,3 +270,16 @@ def test_a_mask_adds_the_passes_that_choose_by_it_and_nothing_else(name: str) ->
         plan = make_plan(PlanRequest(read_model(model), batch_size=16, batches=10))
         times.append(plan.layers[-1].forward_us + plan.layers[-1].backward_us)
     assert 1 < times[1] / times[0] < most
+
+
+@pytest.mark.parametrize("kind", ["plain", "subclass"])
+def test_weights_that_are_not_trained_have_no_gradient(kind: str) -> None:
+    from ipu_runtime.engine.reading.keras_reader import read_model
+
+    inputs = keras.Input(WORDS)
+    before = layers.PReLU()(inputs)
+    made = (layers.Dense if kind == "plain" else subclass(layers.Dense))(48)
+    made.trainable = False
+    plan = make_plan(PlanRequest(read_model(keras.Model(inputs, made(before))), 16, 10))
+    shapes = [op.shape for op in plan.layers[-1].backward_ops if op.code == "matmul"]
+    assert [shape[:3] for shape in shapes] == [(16 * 24, 48, 32)]
