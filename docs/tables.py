@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.compat.habits import HABITS
+from ipu_runtime.reports.quantities import count
 from presets import EXAMPLES
 from workbench.core.experiment.preset_store import load_preset
 from workbench.core.experiment.validation import validate
@@ -30,9 +31,10 @@ def examples() -> str:
             "document: accuracy",
             "ours: accuracy",
             "ours: test accuracy",
-            "document: per step",
-            "modelled, per batch",
-            "measured here, per batch",
+            "document: per batch",
+            "modelled: per batch",
+            "modelled: samples/s",
+            "measured here: per batch",
         ),
         rows,
     ) + (
@@ -47,10 +49,11 @@ def _example(name: str, run: dict[str, Any] | None) -> list[str]:
     assert spec is not None, problems
     figures = spec.experiment.figures
     printed = figures[-1] if figures else None
-    modelled, replicas = "-", 1
-    if spec.execution.api != "cpu":
-        plan = plan_experiment(spec)
-        modelled, replicas = _microseconds(plan.ipu_us_per_batch), plan.replicas
+    plan = plan_experiment(spec)
+    modelled = rate = "-"
+    if not plan.not_modelled:
+        modelled = _microseconds(plan.ipu_us_per_batch)
+        rate = count(plan.samples_per_second)
     return [
         f"`{name}`",
         _accuracy(printed.accuracy if printed else None),
@@ -58,7 +61,8 @@ def _example(name: str, run: dict[str, Any] | None) -> list[str]:
         _accuracy(run["test_accuracy"] if run else None),
         _microseconds(printed.step_us if printed else None),
         modelled,
-        f"{run['host_step_ms'] / replicas:.2f} ms" if run else "-",
+        rate,
+        f"{run['host_step_ms'] / plan.replicas:.2f} ms" if run else "-",
     ]
 
 

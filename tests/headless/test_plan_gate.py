@@ -47,6 +47,29 @@ def test_a_cpu_has_no_figures_of_a_device_to_ask_for(
     assert "execution.api = cpu" in printed.err
 
 
+@pytest.mark.parametrize(
+    ("figure", "other", "reason"),
+    [
+        ("ipu_us_per_batch", "mnist-dense", "batches differ in size"),
+        ("ipu_step_us", "mnist-ipu-replicated", "a step of other replicas"),
+    ],
+)
+def test_figures_of_different_things_have_no_change(
+    figure: str, other: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _plan("mnist-ipu-faster", "--compare", other) == 0
+    rows = {line.split()[0]: line.split() for line in _table(capsys.readouterr().out)}
+    assert rows[figure][-1] == "-"
+    assert rows["samples_per_second"][-1] == "%"
+    condition = ("--fail-if", f"{figure} change > 5 %")
+    assert _plan("mnist-ipu-faster", "--compare", other, *condition) == 2
+    assert reason in capsys.readouterr().err
+
+
+def _table(text: str) -> list[str]:
+    return [line for line in text.partition("this plan")[2].splitlines()[1:] if line]
+
+
 def test_no_plan_is_held_against_that_of_a_cpu(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

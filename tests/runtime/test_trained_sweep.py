@@ -148,11 +148,11 @@ def test_event_files_hold_the_numbers_of_the_run(tmp_path: Path) -> None:
     assert found == {
         ("epoch/loss", 1): 0.5,
         ("epoch/accuracy", 1): 0.25,
-        ("epoch/step time/measured ms", 1): 2.0,
-        ("epoch/step time/modelled us", 1): 222.0,
+        ("epoch/time per batch/measured ms", 1): 2.0,
+        ("epoch/time per batch/modelled us", 1): 222.0,
         ("epoch/loss", 2): 0.125,
-        ("epoch/step time/measured ms", 2): 2.0,
-        ("epoch/step time/modelled us", 2): 222.0,
+        ("epoch/time per batch/measured ms", 2): 2.0,
+        ("epoch/time per batch/modelled us", 2): 222.0,
     }
 
 

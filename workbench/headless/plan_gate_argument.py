@@ -31,7 +31,11 @@ def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="exit with 4 if it holds: 'memory > 90 %%', 'samples_per_second < 200000',"
-        f" 'ipu_step_us change > 5 %%'; figures: {', '.join(FIGURE_NAMES)}",
+        " 'ipu_us_per_batch change > 5 %%'; all modelled: memory is how full the "
+        "fullest tile is, sum_over_tiles the bytes of an IPU, ipu_us_per_batch time "
+        "per batch of data over all replicas, ipu_step_us the time in which every "
+        "replica takes one batch; "
+        f"figures: {', '.join(FIGURE_NAMES)}",
     )
     parser.add_argument(
         "--compare",
@@ -55,7 +59,10 @@ def gate_keeps(
     conditions: list[Condition], plan: PlanFigures, other: PlanFigures | None
 ) -> bool:
     """Say what is over, one line each; tell whether nothing is."""
-    broken = [text for each in conditions if (text := each.broken_by(plan, other))]
+    try:
+        broken = [text for each in conditions if (text := each.broken_by(plan, other))]
+    except GateError as error:
+        raise UsageError([Problem("--fail-if", str(error))]) from error
     for text in broken:
         say(text)
     return not broken

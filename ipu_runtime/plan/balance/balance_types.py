@@ -13,7 +13,7 @@ from ipu_runtime.plan.schedule.timeline import Clock
 class Objective(Enum):
     """What the best partition has least of."""
 
-    STEP_TIME = "step time"
+    STEP_TIME = "time"
     BOTTLENECK = "bottleneck"
     PEAK_MEMORY = "peak memory"
     CROSSING = "bytes crossing"

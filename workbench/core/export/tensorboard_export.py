@@ -9,7 +9,7 @@ from pathlib import Path
 
 from workbench.core.runs.events import EpochEnded, Evaluated, Event, Progressed
 from workbench.core.runs.record_files import explained
-from workbench.core.runs.series import METRICS
+from workbench.core.runs.series import AVERAGED, METRICS
 
 _TITLES = {
     "loss": "loss",
@@ -66,7 +66,10 @@ class TensorBoardWriter:
 
     def _scalars(self, prefix: str, event: Progressed | EpochEnded, step: int) -> None:
         for metric in METRICS:
-            self._scalar(prefix + _TITLES[metric], getattr(event, metric), step)
+            value = getattr(event, metric)
+            # A time or a rate that is not known is 0.
+            known = value if value or metric in AVERAGED else None
+            self._scalar(prefix + _TITLES[metric], known, step)
         self._others(prefix, event, step)
 
     def _others(

@@ -43,7 +43,7 @@ class BalancedExperiment:
 
 
 def balance_experiment(
-    spec: ExperimentSpec, stages: int, objective: str = "step time"
+    spec: ExperimentSpec, stages: int, objective: str = "time"
 ) -> BalanceResult:
     """Return the best partition of an experiment's layers into stages."""
     return balanced_experiment(spec, stages, objective).result
@@ -52,7 +52,7 @@ def balance_experiment(
 def balanced_experiment(
     spec: ExperimentSpec,
     stages: int,
-    objective: str = "step time",
+    objective: str = "time",
     *,
     tries: int = _TRIES,
 ) -> BalancedExperiment:

@@ -53,19 +53,20 @@ def _key(name: str) -> Callable[[PlanFigures], float]:
 
 
 _FIGURES: Mapping[str, tuple[_Unit, Callable[[PlanFigures], float]]] = {
-    "samples_per_second": (_NUMBER, _key("samples_per_second")),
-    "ipu_step_us": (_TIME, _key("ipu_step_us")),
     "ipu_us_per_batch": (_TIME, _key("ipu_us_per_batch")),
-    "host_us_per_step": (_TIME, _key("host_us_per_step")),
+    "samples_per_second": (_NUMBER, _key("samples_per_second")),
     "memory": (_SHARE, _key("memory_fraction")),
     "sum_over_tiles": (_BYTES, _key("sum_over_tiles_bytes")),
     "bubble_fraction": (_SHARE, _key("bubble_fraction")),
     "waiting_fraction": (_SHARE, _key("waiting_fraction")),
+    "ipu_step_us": (_TIME, _key("ipu_step_us")),
+    "host_us_per_step": (_TIME, _key("host_us_per_step")),
     "compile_s": (_SECONDS, _key("compile_s")),
     "replicas": (_NUMBER, _key("replicas")),
     "ipus": (_NUMBER, _key("ipus")),
 }
 FIGURE_NAMES = tuple(_FIGURES)
+_OF_STEPS = ("ipu_step_us", "host_us_per_step")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,10 @@ class Condition:
         value = figure(plan)
         if self.of_change:
             assert other is not None
+            if reason := _other_units(self.figure, plan, other):
+                raise GateError(
+                    f"{self.text!r}: {reason}; samples_per_second can be compared"
+                )
             unit, value = _CHANGE, _change(value, figure(other))
         if not _COMPARISONS[self.sign](value, self.limit):
             return None
@@ -124,9 +129,21 @@ def compared_lines(plan: PlanFigures, other: PlanFigures, name: str) -> list[str
     rows = []
     for title, (unit, figure) in _FIGURES.items():
         new, old = figure(plan), figure(other)
-        changed = _CHANGE.shown(_change(new, old))
+        same = not _other_units(title, plan, other)
+        changed = _CHANGE.shown(_change(new, old)) if same else "-"
         rows.append((title, unit.shown(new), unit.shown(old), changed))
     return table_lines(("", "this plan", name, "change"), rows)
+
+
+def _other_units(name: str, plan: PlanFigures, other: PlanFigures) -> str:
+    """Return why a figure is of different things in two plans; empty if it is not."""
+    if name not in _OF_STEPS and name != "ipu_us_per_batch":
+        return ""
+    if plan["request"]["batch_size"] != other["request"]["batch_size"]:
+        return "batches differ in size"
+    if name in _OF_STEPS and plan["replicas"] != other["replicas"]:
+        return "a step of other replicas moves another number of batches"
+    return ""
 
 
 def _change(new: float, old: float) -> float:

@@ -60,7 +60,7 @@ PER_BATCH = (
     "host_samples_per_second",
     "samples_per_second",
 )
-"""What follows from the time of a step, for programs that read events."""
+"""What follows from the time of a step; null where it is not known."""
 _MOST = 2**63
 _NAMES = {event_type: name for name, event_type in _TYPES.items()}
 
@@ -71,7 +71,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
     empty = [name for name in _OF_SCRIPTS if not values.get(name, True)]
     kept = {name: value for name, value in values.items() if name not in empty}
     if isinstance(event, StepTimes):
-        kept |= {name: plain(getattr(event, name)) for name in PER_BATCH}
+        kept |= {name: plain(getattr(event, name)) or None for name in PER_BATCH}
     return {"event": _NAMES[type(event)], **kept}
 
 

@@ -18,7 +18,7 @@ def noted(event: Event) -> dict[str, Any]:
             "accuracy": event.accuracy,
             "host_step_ms": event.host_step_ms,
             "ipu_step_us": event.ipu_step_us,
-            **{name: getattr(event, name) for name in PER_BATCH},
+            **{name: getattr(event, name) or None for name in PER_BATCH},
         }
     if isinstance(event, Evaluated):
         return {"test_loss": event.loss, "test_accuracy": event.accuracy}

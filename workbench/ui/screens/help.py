@@ -24,8 +24,9 @@ _ABOUT = {
     "memory are modelled.",
     Scope.TIMELINE: "IPUs as rows, tasks as cells: F forward, B backward, R recompute, "
     "W weight gradients, U update.",
-    Scope.RUN: "The training runs on this machine: measured step times are of this "
-    "machine, modelled ones are what the plan says for an IPU.",
+    Scope.RUN: "The training runs on this machine: measured times are of this "
+    "machine, modelled ones are what the plan says for an IPU; all are per batch of "
+    "data, over all replicas.",
     Scope.CHART: "Tab goes to the next chart. The dotted line is what the document "
     "prints.",
     Scope.RUNS: "Every run, those of other processes too.",
