@@ -16,9 +16,9 @@ from workbench.core.models.model_source import parse_source
 from workbench.core.models.source_files import content_key
 from workbench.core.runs.events import EpochEnded, RunStatus
 from workbench.core.runs.run_checkpoint import Checkpoint, save
-from workbench.core.runs.run_index import WORTH_WRITING
 from workbench.core.runs.run_notes import RunNotes, write_notes
 from workbench.core.runs.run_record import RunRecord
+from workbench.core.store_index import WORTH_WRITING
 
 VICTIM = "what the user had\n"
 FILES = (

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from workbench.core.comparing.listed_runs import listed_runs
 from workbench.core.runs.events import RunStatus
+from workbench.core.runs.run_notes import RunNotes, write_notes
 from workbench.core.runs.run_record import RunRecord
 from workbench.core.runs.run_store import StoredRun, list_runs, open_run
 
@@ -24,8 +28,9 @@ def root(home: Path) -> Path:
         tables = {"train": {"epochs": number + 1}}
         record = RunRecord.create(tables, "mnist", "odd" if number % 2 else "")
         record.finish(RunStatus.FINISHED, summary={"accuracy": number / 100})
-        os.utime(record.directory / "run.json", PAST)
-        os.utime(record.directory, PAST)
+        (record.directory / "metrics.jsonl").touch()
+        for path in (*record.directory.glob("*.json*"), record.directory):
+            os.utime(path, PAST)
     list_runs()
     return home / "runs"
 
@@ -50,7 +55,7 @@ def told(run: StoredRun) -> tuple[object, ...]:
 
 def test_list_is_the_same_with_and_without_the_index(root: Path) -> None:
     index = root / ".index.json"
-    assert len(json.loads(index.read_text())["records"]) == COUNT
+    assert len(_rows(index)) == COUNT
     with_index = seen()
     index.unlink()
     assert seen() == with_index == [told(open_run(name)) for name in _names(root)]
@@ -64,6 +69,37 @@ def _names(root: Path) -> list[str]:
     )
 
 
+def _rows(index: Path) -> dict[str, Any]:
+    rows: dict[str, Any] = json.loads(index.read_text().partition("\n")[2])
+    return rows
+
+
+def test_a_byte_that_has_changed_is_noticed(root: Path) -> None:
+    expected = seen()
+    index = root / ".index.json"
+    whole = index.read_bytes()
+    assert b'"accuracy": 0.07' in whole
+    index.write_bytes(whole.replace(b'"accuracy": 0.07', b'"accuracy": 0.97'))
+    assert seen() == expected
+    assert index.read_bytes() == whole
+
+
+def test_lists_say_the_same_with_and_without_what_they_keep(root: Path) -> None:
+    fresh = listed_runs(list_runs())
+    assert (root / ".outcomes.json").exists()
+    assert listed_runs(list_runs()) == fresh
+    assert listed_runs(list_runs()[:3]) == fresh[:3]
+    assert len(_rows(root / ".outcomes.json")) == COUNT
+    name = fresh[0].run.run_id
+    write_notes(root / name, RunNotes("name"))
+    with (root / fresh[1].run.run_id / "metrics.jsonl").open("a") as file:
+        file.write('{"event": "evaluated", "loss": 0.25, "accuracy": 0.5}\n')
+    again = listed_runs(list_runs())
+    assert again[0].said == "name"
+    assert again[1].outcome["test_accuracy"] == 0.5
+    assert again[2:] == fresh[2:]
+
+
 def test_records_in_the_index_are_not_read(root: Path) -> None:
     before = list_runs()
     for path in root.glob("*/run.json"):
@@ -75,7 +111,7 @@ def test_records_in_the_index_are_not_read(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[1", b"[]", b"{}", b'{"format": 1, "records": []}', b'{"format": 2}'],
+    [b"", b"[1", b"[]", b"{}", b"{}\n{}", b'{"format": 2}\n{}', b"\n"],
 )
 def test_broken_index_is_made_anew(root: Path, content: bytes) -> None:
     expected = seen()
@@ -89,11 +125,13 @@ def test_broken_index_is_made_anew(root: Path, content: bytes) -> None:
 def test_rows_of_other_types_are_read_again(root: Path) -> None:
     expected = seen()
     index = root / ".index.json"
-    rows = json.loads(index.read_text())["records"]
+    rows = _rows(index)
     names = list(rows)
     rows[names[0]], rows[names[1]], rows[names[2]] = 1, [1, 2], [rows[names[2]][0], 3]
     rows[names[3]] = [[1, 2, 3], rows[names[4]][1]]
-    index.write_text(json.dumps({"format": 1, "records": rows}))
+    text = json.dumps(rows)
+    checksum = hashlib.sha256(text.encode()).hexdigest()
+    index.write_text(json.dumps({"format": 2, "sha256": checksum}) + f"\n{text}\n")
     assert seen() == expected
 
 
@@ -124,4 +162,4 @@ def test_removed_records_leave_the_index(root: Path) -> None:
     for name in _names(root)[:-5]:
         (root / name / "run.json").unlink()
     assert len(list_runs()) == 5
-    assert len(json.loads((root / ".index.json").read_text())["records"]) == 5
+    assert len(_rows(root / ".index.json")) == 5

@@ -10,13 +10,14 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import pytest
 
 from ipu_runtime.system.file_replacing import replace_file
 from workbench.core.locations import runs_directory
-from workbench.core.runs import record_files
+from workbench.core.runs import record_files, run_record
 from workbench.core.runs.events import (
     EpochEnded,
     Evaluated,
@@ -153,9 +154,7 @@ def test_runs_started_at_once_do_not_meet_and_sort_by_age() -> None:
 
     runs = list_runs()
     assert len({run.run_id for run in runs}) == len(runs) == 40
-    assert [run.run_id for run in runs] == sorted(
-        (record.run_id for record in made), reverse=True
-    )
+    assert [run.number for run in runs] == list(range(40, 0, -1))
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "/etc", "", ".", "a/b", "a\0b", ".new"])
@@ -260,3 +259,56 @@ def test_a_full_disk_has_room_to_say_that_the_run_failed(
     record.finish(RunStatus.FAILED, "no space left")
     run = open_run(record.run_id)
     assert (run.status, run.message) == (RunStatus.FAILED, "no space left")
+
+
+class WrongClock(datetime):
+    """Says what the test wants."""
+
+    year_now = 2026
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> WrongClock:
+        return cls(cls.year_now, 1, 2, 3, 4, 5, tzinfo=tz)
+
+
+def test_runs_keep_their_order_under_a_clock_that_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_record, "datetime", WrongClock)
+    begun = []
+    for year in (2026, 2099, 1970, 2126, 2027):
+        monkeypatch.setattr(WrongClock, "year_now", year)
+        record = RunRecord.create(TABLES, "tiny")
+        record.finish(RunStatus.FINISHED)
+        begun.append(record.run_id)
+        assert open_run("latest").run_id == record.run_id
+    assert begun[0] == "20260102-030405"
+    assert begun[3] == "21260102-030405"
+    assert [run.run_id for run in list_runs()] == begun[::-1]
+
+
+def test_runs_from_elsewhere_are_no_newer_than_those_of_the_store() -> None:
+    first = RunRecord.create(TABLES, "tiny")
+    first.finish(RunStatus.FINISHED)
+    foreign = RunRecord.create(TABLES, "tiny")
+    foreign.finish(RunStatus.FINISHED)
+    path = foreign.directory / "run.json"
+    row = json.loads(path.read_text()) | {"number": 10**9, "created": "2999"}
+    path.write_text(json.dumps(row))
+    assert open_run("latest").run_id == first.run_id
+    again = RunRecord.create(TABLES, "tiny")
+    again.close()
+    assert open_run("latest").run_id == again.run_id
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"last": "x"}', '{"last": -5}', None])
+def test_numbers_survive_the_loss_of_their_file(content: str | None) -> None:
+    for _ in range(2):
+        RunRecord.create(TABLES, "tiny").close()
+    number = runs_directory() / ".number.json"
+    number.unlink()
+    if content is not None:
+        number.write_text(content)
+    newest = RunRecord.create(TABLES, "tiny")
+    newest.close()
+    assert open_run("latest").run_id == newest.run_id

@@ -1,39 +1,25 @@
-"""An index of the records, so that a list of thousands need not read each of them.
-
-It keeps what lists show, with the stamp of each `run.json` that it was read from. A
-record whose stamp differs is read again; without an index, or with a broken one, all
-are.
-"""
+"""An index of the records, so that a list of thousands need not read each of them."""
 
 from __future__ import annotations
 
-import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from stat import S_ISLNK
 from typing import Any
 
 from workbench.core.runs.events import RunStatus
-from workbench.core.runs.record_files import (
-    RecordError,
-    load_json,
-    read_json,
-    safe_name,
-)
-from workbench.core.store_files import first_damage, replace_file, status_of
+from workbench.core.runs.record_files import RecordError, load_json, safe_name
+from workbench.core.store_files import first_damage
+from workbench.core.store_index import Stamp, StoreIndex
 
 Description = Mapping[str, Any]
-Stamp = list[int]
-Index = Mapping[str, tuple[Stamp, Description | None]]
 
-_FORMAT = 1
+_FORMAT = 2
 _NAME = ".index.json"
-_MOST_BYTES = 512 * 2**20
 _LISTED = (
+    "number",
     "preset",
     "group",
     "status",
@@ -43,31 +29,19 @@ _LISTED = (
     "pid",
     "summary",
 )
-_SETTLED_NS = 2 * 10**9
-"""A file that is younger could change once more and keep its stamp."""
-WORTH_WRITING = 20
-"""Records that may be missing from the index: reading so few takes no time."""
 
 
-def listed_descriptions(root: Path) -> list[tuple[str, Description]]:
-    """Return the name and what lists show of every record, newest first."""
-    known, settled = _read_index(root), time.time_ns() - _SETTLED_NS
-    listed: list[tuple[str, Description]] = []
-    index: dict[str, tuple[Stamp, Description]] = {}
-    changes = 0
+def listed_descriptions(root: Path) -> list[tuple[str, Stamp, Description]]:
+    """Return the name, a stamp and what lists show of every record."""
+    index = StoreIndex(root / _NAME, _FORMAT)
+    listed: list[tuple[str, Stamp, Description]] = []
     for name, stamp in _stamps(root):
-        known_stamp, description = known.get(name, ([], None))
-        if known_stamp != stamp or description is None:
-            description = describe(root / name, deep=False)
-            changes += max(stamp) < settled
-        listed.append((name, description))
-        if max(stamp) < settled:
-            index[name] = (stamp, description)
-    if changes + len(known.keys() - index.keys()) > WORTH_WRITING:
-        text = json.dumps({"format": _FORMAT, "records": index})
-        # Nothing depends on it: a store that cannot be written can still be read.
-        with suppress(OSError):
-            replace_file(root / _NAME, text)
+        known = index.get(name, stamp)
+        if not isinstance(known, dict):
+            known = describe(root / name, deep=False)
+            index.put(name, stamp, known)
+        listed.append((name, stamp, known))
+    index.write(name for name, _, _ in listed)
     return listed
 
 
@@ -79,7 +53,15 @@ def describe(directory: Path, *, deep: bool) -> Description:
         whole = load_json(directory / "run.json")
     except RecordError as error:
         return _damaged(str(error))
-    return {key: whole[key] for key in _LISTED if key in whole}
+    listed = {key: whole[key] for key in _LISTED if key in whole}
+    return {**listed, "epochs_wanted": _epochs_wanted(whole.get("spec"))}
+
+
+def _epochs_wanted(tables: Any) -> int:
+    """Return the epochs of an experiment; 0 for a script, which trains as it likes."""
+    train = tables.get("train") if isinstance(tables, dict) else None
+    wanted = train.get("epochs") if isinstance(train, dict) else None
+    return wanted if type(wanted) is int and "script" not in tables else 0
 
 
 def _damaged(message: str) -> Description:
@@ -87,10 +69,10 @@ def _damaged(message: str) -> Description:
 
 
 def _stamps(root: Path) -> Iterator[tuple[str, Stamp]]:
-    """Return every record, newest first, and what changes when its files do."""
+    """Return every record, and what changes when its files do."""
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for name in sorted(filter(safe_name, os.listdir(descriptor)), reverse=True):
+        for name in sorted(filter(safe_name, os.listdir(descriptor))):
             with suppress(FileNotFoundError, NotADirectoryError):
                 yield name, _stamp(name, descriptor)
     finally:
@@ -103,27 +85,8 @@ def _stamp(name: str, root: int) -> Stamp:
         return [directory.st_mtime_ns]
     # Replacing or adding a file changes its directory, writing to one itself.
     file = os.lstat(f"{name}/run.json", dir_fd=root)
-    return [file.st_mtime_ns, file.st_size, file.st_ino, directory.st_mtime_ns]
-
-
-def _read_index(root: Path) -> Index:
-    status = status_of(root / _NAME)
-    if status is None:
-        return {}
-    return _index_of(root / _NAME, (status.st_mtime_ns, status.st_size, status.st_ino))
-
-
-@lru_cache(maxsize=1)
-def _index_of(path: Path, stamp: tuple[int, ...]) -> Index:
-    del stamp  # Part of the key: the app looks every other second.
-    index = read_json(path, _MOST_BYTES) or {}
-    records = index.get("records")
-    if index.get("format") != _FORMAT or not isinstance(records, dict):
-        return {}
-    return {name: _row(row) for name, row in records.items()}
-
-
-def _row(row: Any) -> tuple[Stamp, Description | None]:
-    if isinstance(row, list) and len(row) == 2 and isinstance(row[1], dict):
-        return row[0], row[1]
-    return [], None
+    stamp = [file.st_mtime_ns, file.st_size, file.st_ino, directory.st_mtime_ns]
+    with suppress(FileNotFoundError):
+        events = os.lstat(f"{name}/metrics.jsonl", dir_fd=root)
+        stamp += [events.st_mtime_ns, events.st_size]
+    return stamp

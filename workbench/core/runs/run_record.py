@@ -7,6 +7,7 @@ per line, only ever appended), `run.log`, `plan.json` and `checkpoints/`; a scri
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
@@ -25,19 +26,23 @@ from workbench.core.runs.record_files import (
     append_line,
     explained,
     overwrite_json,
+    read_json,
     replace_json,
     safe_name,
 )
 from workbench.core.runs.whole_directories import claim_directory, remove_leftovers
 from workbench.core.store_files import (
     first_damage,
+    locked_directory,
     make_directory,
     make_root,
+    names_in,
     open_to_append,
     remove_unfinished,
 )
 
 FORMAT = 1
+_NUMBER = ".number.json"
 _MOST_IN_ONE_SECOND = 10_000
 
 
@@ -67,6 +72,7 @@ class RunRecord:
         created = datetime.now(UTC)
         description = {
             "format": FORMAT,
+            "number": _next_number(root),
             "preset": preset,
             "group": group,
             "status": RunStatus.RUNNING.value,
@@ -77,7 +83,7 @@ class RunRecord:
             "spec": dict(spec_tables),
             "summary": {},
         }
-        stem = created.strftime("%y%m%d-%H%M%S")
+        stem = created.strftime("%Y%m%d-%H%M%S")
         for count in range(1, _MOST_IN_ONE_SECOND):
             run_id = stem if count == 1 else f"{stem}-{count:02}"
             named = {"run_id": run_id, **description}
@@ -192,6 +198,21 @@ def _begin(description: Mapping[str, Any], directory: Path) -> None:
     make_directory(directory / "checkpoints")
     open_to_append(directory / "run.log").close()
     replace_json(directory / "run.json", description)
+
+
+def last_number(root: Path) -> int:
+    """Return how many runs this store has begun; no run of its own has a higher one."""
+    last = (read_json(root / _NUMBER) or {}).get("last")
+    return last if type(last) is int else 0
+
+
+def _next_number(root: Path) -> int:
+    """Return the number of a new run, which orders runs whatever the clock says."""
+    with explained(root), locked_directory(root, fcntl.LOCK_EX):
+        records = sum(map(safe_name, names_in(root)))
+        number = max(last_number(root), records) + 1
+        replace_json(root / _NUMBER, {"last": number})
+    return number
 
 
 def _now() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,10 @@ from workbench.core.runs.record_files import (
     safe_name,
 )
 from workbench.core.runs.run_index import describe, listed_descriptions
-from workbench.core.runs.run_record import RunRecord
+from workbench.core.runs.run_record import RunRecord, last_number
 from workbench.core.runs.series import RunSeries, series_of
 from workbench.core.store_files import exists
+from workbench.core.store_index import Stamp
 
 LATEST = "latest"
 MOST_PLAN_BYTES = 64 * 2**20
@@ -55,6 +56,12 @@ class StoredRun:
     ended: str | None
     pid: int
     summary: Mapping[str, Any]
+    number: int = 0
+    """Orders the runs of a store; 0 for one that came from elsewhere."""
+    epochs_wanted: int = 0
+    """Of an experiment; 0 for a script."""
+    stamp: Stamp = field(default_factory=list, compare=False)
+    """What changes when its files do; empty where it was not listed."""
 
     @property
     def description(self) -> Mapping[str, Any]:
@@ -156,8 +163,17 @@ def list_runs(group: str | None = None) -> list[StoredRun]:
         return []
     except OSError as error:
         raise RecordError(f"cannot read {root}: {error.strerror}") from error
-    runs = [_stored(root / name, description) for name, description in listed]
+    last = last_number(root)
+    runs = [
+        _stored(root / name, description, stamp) for name, stamp, description in listed
+    ]
+    # By what is known: a clock that was wrong has given times, and names made of them.
+    runs.sort(key=lambda run: _order(run, last), reverse=True)
     return [run for run in runs if group is None or run.group == group]
+
+
+def _order(run: StoredRun, last: int) -> tuple[int, str, str]:
+    return run.number if run.number <= last else 0, run.created, run.run_id
 
 
 def open_run(name: str, *, damaged_too: bool = False) -> StoredRun:
@@ -192,11 +208,13 @@ def _opened(directory: Path, damaged_too: bool) -> StoredRun:
     return run
 
 
-def _stored(directory: Path, description: Mapping[str, Any]) -> StoredRun:
+def _stored(
+    directory: Path, description: Mapping[str, Any], stamp: Stamp | None = None
+) -> StoredRun:
     status = _status(description, RunStatus.FAILED)
     if status.live and not has_writer(directory / "lock"):
         # It may have ended between the two looks.
-        description = read_json(directory / "run.json") or description
+        description = describe(directory, deep=False)
         status = _status(description, RunStatus.KILLED)
         status = RunStatus.KILLED if status.live else status
     return StoredRun(
@@ -210,6 +228,9 @@ def _stored(directory: Path, description: Mapping[str, Any]) -> StoredRun:
         ended=_text(description, "ended") or None,
         pid=_whole(description.get("pid")),
         summary=_table(description.get("summary")),
+        number=_whole(description.get("number")),
+        epochs_wanted=_whole(description.get("epochs_wanted")),
+        stamp=stamp or [],
     )
 
 

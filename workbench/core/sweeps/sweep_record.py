@@ -195,7 +195,7 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _name_for(preset: str) -> str:
-    time = datetime.now(UTC).strftime("%y%m%d-%H%M%S")
+    time = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     name = Path(preset).stem[:40]
     return f"{name}-{time}" if safe_name(name) else f"sweep-{time}"
 

@@ -6,10 +6,10 @@ import argparse
 from datetime import datetime
 from typing import Any
 
-from workbench.core.comparing.outcome import outcome_of
+from workbench.core.comparing.listed_runs import listed_runs
 from workbench.core.export.run_export import run_to_json
 from workbench.core.locations import runs_directory
-from workbench.core.runs.run_notes import notes_text, read_notes
+from workbench.core.runs.run_notes import read_notes
 from workbench.core.runs.run_store import list_runs
 from workbench.headless.commands.runs_keeping import add_actions
 from workbench.headless.diagnostics import say
@@ -78,11 +78,9 @@ def _list(args: argparse.Namespace) -> int:
             print_json(run_to_json(run, with_events=False))
         return ExitCode.DONE
     rows = []
-    for run in shown:
-        known = outcome_of(run)
-        epochs = f"{known.get('epochs', 0):.0f}"
-        # A script may train more than once.
-        wanted = None if run.script else run.tables.get("train", {}).get("epochs")
+    for item in listed_runs(shown):
+        run, known = item.run, item.outcome
+        epochs, wanted = f"{known.get('epochs', 0):.0f}", run.epochs_wanted
         rows.append(
             (
                 run.run_id,
@@ -94,7 +92,7 @@ def _list(args: argparse.Namespace) -> int:
                 known.get("test_accuracy"),
                 _local_time(run.created),
                 run.group,
-                notes_text(read_notes(run.directory)),
+                item.said,
             )
         )
     if not rows:

@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from workbench.core.comparing.run_filter import matches
 from workbench.core.locations import runs_directory
 from workbench.core.runs.events import Event, RunStatus
 from workbench.core.runs.record_files import RecordError
 from workbench.core.runs.record_follower import RecordFollower
-from workbench.core.runs.run_filter import matches
 from workbench.core.runs.run_monitor import RunMonitor
 from workbench.core.runs.run_notes import RunNotes, notes_text
 from workbench.core.runs.run_store import StoredRun
