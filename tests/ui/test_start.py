@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,18 @@ async def test_a_picked_file_waits_for_the_function_in_it(
         assert "notes.txt" not in screen_text(app)
         await pilot.press("end", "enter", *"build", "enter")
         assert answers == ["../net.py:build"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_the_document_prints_is_not_cut(
+    make_app: MakeApp, size: tuple[int, int]
+) -> None:
+    app = make_app(preset="mnist-ipu-replicated")
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        about = app.query_one("#about-scroll")
+        about.scroll_end(animate=False)
+        await pilot.pause()
+        text = screen_text(app)
+        assert re.search(r"epoch +loss +accuracy +per batch +time ", text)
+        assert re.search(r"1 +1\.1886 +0\.6213 +47\.0 ms +44 s ", text)

@@ -17,7 +17,7 @@ from workbench.ui.content.plan_summary import plan_summary
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Horizontal, VerticalScroll
 
-_FIGURES = f"{'epoch':<6}{'loss':>7}{'accuracy':>9}{'per batch':>10}{'time':>7}"
+_FIGURES = f"{'epoch':<5}{'loss':>7}{'accuracy':>9}{'per batch':>10}{'time':>7}"
 
 
 class StartArea(Area):
@@ -97,7 +97,7 @@ def _figure_rows(draft: Draft, width: int, compared: bool) -> list[Content]:
         step = "" if item.step_us is None else microseconds(item.step_us)
         seconds = "" if item.seconds is None else f"{item.seconds:g} s"
         rows.append(
-            line(f"{item.epoch:<6}{loss:>7}{accuracy:>9}{step:>10}{seconds:>7}")
+            line(f"{item.epoch:<5}{loss:>7}{accuracy:>9}{step:>10}{seconds:>7}")
         )
     path = str(draft.preset.path)
     why_not = printed_figures(draft.tables, path).why_not if compared else ""
