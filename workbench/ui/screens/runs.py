@@ -23,7 +23,7 @@ from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.sidebar_lists import MOST_ROWS
 
 _LOOK_EVERY_S = 1.0
-_ID, _BEGUN, _RESULT = 17, 13, 11
+_ID, _BEGUN, _RESULT = 19, 13, 11
 _KEYS = "enter open  space mark  / filter  o order  P pin  n note  t tags  e name"
 _MORE_KEYS = "f fork  v run with one change  r resume  D delete  esc closes"
 
