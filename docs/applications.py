@@ -36,8 +36,8 @@ def read(name: str) -> dict[str, Any]:
         sized = keras.Input((224, 224, 3))
         model = keras.models.clone_model(model, input_tensors=sized)
     spec = read_model(model)
-    traced = [layer for layer in spec.layers if layer.traced]
-    remarks = {remark for layer in traced for remark in layer.traced.remarks}
+    traced = [layer.traced for layer in spec.layers if layer.traced]
+    remarks = {remark for work in traced for remark in work.remarks}
     return {
         "parameters": spec.parameters,
         "layers": len(spec.stage_layers),
@@ -60,10 +60,12 @@ def fewest_ipus(name: str) -> int | None:
         "train.optimizer=sgd",
         "ipu.allow_recompute=true",
     )
-    specs = [
-        load_experiment(f"keras:{name}", (*fixed, f"pipeline.schedule={kind}")).spec
-        for kind in SCHEDULES
-    ]
+    specs = []
+    for kind in SCHEDULES:
+        changes = (*fixed, f"pipeline.schedule={kind}")
+        loaded = load_experiment(f"keras:{name}", changes)
+        assert loaded.spec is not None, loaded.problems
+        specs.append(loaded.spec)
     if all(memory.fits for memory in plan_experiment(specs[0]).memory):
         return 1
     for ipus in IPUS:

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from docs import (
     applications,
-    coverage_tables,
     published,
     published_memory,
     tables,
 )
+from docs.coverage import page as coverage_page
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -26,8 +26,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "examples": tables.examples,
     "calibration": tables.calibration,
     "commands": tables.commands,
-    "coverage": coverage_tables.coverage,
-    "coverage_share": coverage_tables.coverage_share,
+    "coverage": coverage_page.coverage,
+    "coverage_share": coverage_page.coverage_share,
     "config": tables.modelled_config,
     "layers": tables.layer_kinds,
     "applications": applications.table,

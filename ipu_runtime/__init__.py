@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any
 
 from ipu_runtime.installing.install import install
-from ipu_runtime.installing.public_modules import ABSENT, module_of
-from ipu_runtime.installing.public_names import root_names
+from ipu_runtime.installing.public_modules import module_of
+from ipu_runtime.installing.public_names import IPU, missing_attribute
 from ipu_runtime.system.custom_op_libraries import register_custom_op
 
 __all__ = ["install", "register_custom_op"]
@@ -23,6 +23,5 @@ def __getattr__(name: str) -> Any:
         return import_module("ipu_runtime.ops.functional_ops").outlined_function
     module = module_of(name)
     if module is None:
-        absent = ABSENT if name in root_names() else ""
-        raise AttributeError(f"module 'ipu' has no attribute {name!r}{absent}")
+        raise missing_attribute("ipu", name, f"{IPU}.{name}")
     return import_module(module)

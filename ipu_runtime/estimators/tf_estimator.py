@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from ipu_runtime.estimators import serving_inputs
-from ipu_runtime.installing.public_modules import ABSENT
+from ipu_runtime.installing.public_names import ABSENT
 
 export = serving_inputs
 CheckpointSaverHook = tf.compat.v1.train.CheckpointSaverHook

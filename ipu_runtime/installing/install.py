@@ -12,8 +12,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from ipu_runtime.installing.public_modules import ABSENT, target_of
-from ipu_runtime.installing.public_names import IPU, is_real
+from ipu_runtime.installing.public_modules import target_of
+from ipu_runtime.installing.public_names import ABSENT, IPU, is_real
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
 from ipu_runtime.system.garbage import kept_for_good
 

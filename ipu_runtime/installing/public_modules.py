@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.installing.public_names import IPU, is_real, root_names
+from ipu_runtime.installing.public_names import IPU, is_real, missing_attribute
 
 ALIASES = {
     "tensorflow.python.ipu": "ipu_runtime",
@@ -36,9 +36,6 @@ ALIASES = {
     },
 }
 """Dotted prefixes under which scripts import the emulator."""
-
-ABSENT = "; the emulator does not have it"
-"""What is said of names that the real packages have."""
 
 _SHORTENED = ("ops", "ops.experimental", "optimizers")
 """Packages whose modules are also submodules of `ipu` itself."""
@@ -86,7 +83,7 @@ def module_of(name: str) -> str | None:
             return module
     module = f"ipu_runtime.{name}"
     module = _ELSEWHERE.get(module, module)
-    return module if name in root_names() and _exists(module) else None
+    return module if is_real(f"{IPU}.{name}") and _exists(module) else None
 
 
 def target_of(dotted: str) -> str | None:
@@ -112,10 +109,7 @@ def submodules(package: str) -> Callable[[str], Any]:
         module = f"{package}.{name}"
         if not _exists(module):
             real = f"{IPU}{module.removeprefix('ipu_runtime')}"
-            absent = ABSENT if is_real(real) else ""
-            raise AttributeError(
-                f"module {package!r} has no attribute {name!r}{absent}"
-            )
+            raise missing_attribute(package, name, real)
         return import_module(module)
 
     return load

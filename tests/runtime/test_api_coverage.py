@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from docs.generate import stale
-from ipu_runtime.installing.coverage import (
+from docs.coverage.comparison import (
     Covered,
     Standing,
     api_coverage,
     setting_coverage,
 )
-from ipu_runtime.installing.declared_effects import PARTIAL_NOTES
-from ipu_runtime.installing.public_names import IPU, public_names
+from docs.coverage.declared_effects import PARTIAL_NOTES
+from docs.coverage.real_api import public_names
+from docs.generate import stale
+from ipu_runtime.installing.public_names import IPU
 
 pytestmark = pytest.mark.slow
 

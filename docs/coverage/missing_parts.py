@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import dis
 import functools
 import inspect
+import re
 from collections.abc import Collection, Iterator
 from inspect import Parameter, Signature
 from typing import Any
 
-from ipu_runtime.installing.public_names import PublicName
+from docs.coverage.real_api import PublicName
 
-_UNKNOWN = ...
-"""The default of an argument whose value is not a plain literal."""
+_DOTTED_DEFAULT = re.compile(r"=[A-Za-z_]\w*\.[\w.]+")
 
 
 def differences(real: PublicName, ours: Any) -> list[str]:
@@ -108,7 +107,7 @@ def _is_extra(parameter: Parameter, real: Signature) -> bool:
 
 def _same(theirs: Any, own: Any) -> bool:
     """Tell whether two defaults are equal as far as the real one is known."""
-    if theirs is _UNKNOWN or own is Parameter.empty:
+    if theirs is ... or own is Parameter.empty:
         return True
     if isinstance(theirs, list) and isinstance(own, tuple):
         # A default that cannot be changed by accident; callers see no difference.
@@ -122,35 +121,7 @@ def _listed(what: str, names: Collection[str]) -> list[str]:
 
 @functools.cache
 def _signature(text: str) -> Signature:
-    """Read `(a, b=1, *, c=None, **rest)`; a default may be any expression."""
-    function = ast.parse(f"def f{text}: ...").body[0]
-    assert isinstance(function, ast.FunctionDef)
-    given = function.args
-    without = [None] * (len(given.args) - len(given.defaults))
-    return Signature(
-        [
-            *_parameters(
-                Parameter.POSITIONAL_OR_KEYWORD, given.args, *without, *given.defaults
-            ),
-            *_parameters(Parameter.VAR_POSITIONAL, [given.vararg], None),
-            *_parameters(Parameter.KEYWORD_ONLY, given.kwonlyargs, *given.kw_defaults),
-            *_parameters(Parameter.VAR_KEYWORD, [given.kwarg], None),
-        ]
-    )
-
-
-def _parameters(kind: Any, given: Any, *defaults: ast.expr | None) -> list[Parameter]:
-    return [
-        Parameter(item.arg, kind, default=_value(default))
-        for item, default in zip(given, defaults, strict=True)
-        if item is not None
-    ]
-
-
-def _value(default: ast.expr | None) -> Any:
-    if default is None:
-        return Parameter.empty
-    try:
-        return ast.literal_eval(default)
-    except ValueError:
-        return _UNKNOWN
+    """Read `(a, b=1, *, c=None, **rest)`; what `x.y` is by default is not known."""
+    names: dict[str, Any] = {}
+    exec(f"def f{_DOTTED_DEFAULT.sub('=...', text)}: ...", names)
+    return inspect.signature(names["f"])

@@ -6,8 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from docs.tables import markdown
-from ipu_runtime.installing.coverage import (
+from docs.coverage.comparison import (
     Covered,
     Standing,
     api_coverage,
@@ -16,8 +15,9 @@ from ipu_runtime.installing.coverage import (
     setting_coverage,
     shortened,
 )
-from ipu_runtime.installing.declared_effects import INTERNAL
-from ipu_runtime.installing.public_names import public_modules, public_names
+from docs.coverage.declared_effects import INTERNAL
+from docs.coverage.real_api import public_modules, public_names
+from docs.tables import markdown
 
 _compared = functools.cache(api_coverage)
 

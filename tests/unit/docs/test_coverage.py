@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-import ipu_runtime
-from ipu_runtime.installing.coverage import (
+from docs.coverage.comparison import (
     Covered,
     Standing,
     compared,
@@ -17,14 +17,8 @@ from ipu_runtime.installing.coverage import (
     module_coverage,
     setting_coverage,
 )
-from ipu_runtime.installing.declared_effects import INTERNAL
-from ipu_runtime.installing.public_modules import module_of, target_of
-from ipu_runtime.installing.public_names import (
-    PublicName,
-    public_modules,
-    public_names,
-    root_names,
-)
+from docs.coverage.declared_effects import INTERNAL
+from docs.coverage.real_api import PublicName, public_modules, public_names
 
 REPEAT = PublicName(
     sdk="3.4",
@@ -160,6 +154,14 @@ def test_further_arguments_with_defaults_do_no_harm(
     assert standing(monkeypatch, REPEAT, code) == (Standing.FULL, "")
 
 
+def test_a_default_that_only_the_real_package_can_say_is_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"": REPEAT.signatures[""].replace("None", "dtypes.half")}
+    real = replace(REPEAT, signatures=texts)
+    assert standing(monkeypatch, real, REPEAT_CODE) == (Standing.FULL, "")
+
+
 def test_a_module_that_cannot_import_something_else_is_a_mistake(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -196,24 +198,3 @@ def test_fields_without_effect_are_stored_only() -> None:
     assert standings["optimizations.math.fast"] is Standing.STORED
     assert standings["auto_select_ipus"] is Standing.FULL
     assert standings["compilation_poplar_options"] is Standing.PARTIAL
-
-
-_OPS = [p.stem for p in Path(ipu_runtime.__file__).parent.glob("ops/[a-z]*.py")]
-
-
-@pytest.mark.parametrize("name", _OPS)
-def test_every_file_of_operations_is_reached_by_both_names(name: str) -> None:
-    assert module_of(name) == f"ipu_runtime.ops.{name}"
-    for prefix in ("tensorflow.python.ipu", "tensorflow.python.ipu.ops"):
-        assert target_of(f"{prefix}.{name}") == f"ipu_runtime.ops.{name}"
-
-
-def test_our_own_rooms_are_no_part_of_the_api() -> None:
-    rooms = ("engine", "plan", "reports", "system", "installing", "__main__", "no_such")
-    assert [module_of(room) for room in rooms] == [None] * len(rooms)
-
-
-def test_a_missing_module_of_the_real_package_is_named() -> None:
-    missing = min(name for name in root_names() if module_of(name) is None)
-    with pytest.raises(AttributeError, match=f"'{missing}'; the emulator does not"):
-        getattr(ipu_runtime, missing)

@@ -9,21 +9,21 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ipu_runtime.installing.declared_effects import (
+from docs.coverage.declared_effects import (
     DEVICE_FIELDS,
     INTERNAL,
     NUMERIC_FIELDS,
     PARTIAL_NOTES,
 )
-from ipu_runtime.installing.install import install
-from ipu_runtime.installing.missing_parts import differences
-from ipu_runtime.installing.public_names import (
-    IPU,
+from docs.coverage.missing_parts import differences
+from docs.coverage.real_api import (
     PublicName,
     public_modules,
     public_names,
     second_places,
 )
+from ipu_runtime.installing.install import install
+from ipu_runtime.installing.public_names import IPU
 from ipu_runtime.plan.config.config_effects import MODELLED_CONFIG
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.config.field import Affects
@@ -117,8 +117,8 @@ def module_coverage(covered: Iterable[Covered]) -> list[CoveredModule]:
 
 
 def _is_everywhere(module: str) -> bool:
-    places = second_places().get(module, ())
-    return all(_is_at(importlib.import_module(module), place) for place in places)
+    ours = importlib.import_module(module)
+    return all(_is_at(ours, place) for place in second_places(module))
 
 
 def internal(dotted: str) -> str:

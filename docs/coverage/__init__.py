@@ -1,0 +1,1 @@
+"""What the emulator has of the real API, compared name by name, and its page."""
