@@ -24,7 +24,7 @@ from workbench.core.cluster.ray_processes import (
     follow,
     hosted_process,
 )
-from workbench.core.cluster.room import reserved
+from workbench.core.cluster.room import lack_of_room, reserved
 from workbench.core.cluster.shipped_files import ShippedFiles
 from workbench.core.instances.instance_job import COMMAND, InstanceJob
 from workbench.core.instances.starting import Left, Said
@@ -42,8 +42,7 @@ from workbench.core.store_files import (
 
 _LOOK_EVERY_S = 0.2
 _STOPPING_S = 4.0
-_STARTING_S = 120.0
-"""How long machines that have room may take to start processes."""
+_ROOM_EVERY_S = 2.0
 _SILENCE_S = 15.0
 """Processes tell every second that they live."""
 _KILLED = 128
@@ -74,10 +73,14 @@ class RayStarter:
         self._place, self._tell = place, tell
         self.lost = False
         """Whether a process or its machine went away, so that another try may help."""
+        self.alone = False
+        """Whether no machine is left that could take the run, which is not to blame."""
+        self._job: InstanceJob | None = None
 
     @contextmanager
     def __call__(self, job: InstanceJob) -> Iterator[_RayInstances]:
         """Find room, start all, and end them with the context."""
+        self._job = job
         processes: list[Any] = []
         with reserved(job, self._control, self._place.wait_s, self._tell) as group:
             try:
@@ -88,7 +91,7 @@ class RayStarter:
                 answered(partial(end_processes, processes))
 
     def _start(self, job: InstanceJob, processes: list[Any]) -> None:
-        places = self._wait_for([process.place.remote() for process in processes])
+        places = self._wait_for(job, [process.place.remote() for process in processes])
         addresses = [address for address, _ in places]
         try:
             cluster = cluster_environments(addresses, self._place.network_allowed)
@@ -98,6 +101,7 @@ class RayStarter:
         shipped = dict(self._files.environment) if self._files is not None else {}
         moved = replace(job, tables=self._tables(job))
         self._wait_for(
+            job,
             [
                 process.start.remote(
                     COMMAND[1:],
@@ -108,7 +112,7 @@ class RayStarter:
                 for index, (process, (_, directory)) in enumerate(
                     zip(processes, places, strict=True)
                 )
-            ]
+            ],
         )
 
     def _tables(self, job: InstanceJob) -> dict[str, Any]:
@@ -121,13 +125,16 @@ class RayStarter:
             tables["train"] = {**tables["train"], **less}
         return tables
 
-    def _wait_for(self, wanted: list[Any]) -> list[Any]:
+    def _wait_for(self, job: InstanceJob, wanted: list[Any]) -> list[Any]:
         """Return what is computed elsewhere, unless the run is stopped before."""
         ray = require_ray()
-        until = time.monotonic() + _STARTING_S
+        looked_at = time.monotonic()
         while not self._control.should_stop():
-            if time.monotonic() > until:
-                raise self.loss(TimeoutError(f"not begun after {_STARTING_S:g} s"))
+            if time.monotonic() > looked_at + _ROOM_EVERY_S:
+                # Ray does not say that the machine is gone before a process is there.
+                if lack := lack_of_room(job):
+                    raise self.loss(TimeoutError(lack))
+                looked_at = time.monotonic()
             _, missing = ray.wait(
                 wanted, num_returns=len(wanted), timeout=_LOOK_EVERY_S
             )
@@ -153,6 +160,7 @@ class RayStarter:
             # Whatever ended them, it was to end.
             return KeyboardInterrupt()
         self.lost = True
+        self.alone = self._job is not None and bool(lack_of_room(self._job))
         said = str(error).strip().partition("\n")[0]
         return InstanceFailure(
             f"the cluster has lost a process of the run ({said}), which can be resumed"

@@ -29,7 +29,7 @@ def reserved(
     lacking_since: float | None = None
     try:
         while not control.should_stop():
-            lack, now = _lack(job), time.monotonic()
+            lack, now = lack_of_room(job), time.monotonic()
             if not lack:
                 lacking_since = None
                 group = group or answered(partial(_asked_for, job))
@@ -49,7 +49,7 @@ def reserved(
             answered(partial(require_ray().util.remove_placement_group, group))
 
 
-def _lack(job: InstanceJob) -> str:
+def lack_of_room(job: InstanceJob) -> str:
     """Return why the cluster could not take a job even if nobody else used it."""
     per_host = job.instances // job.hosts
     memory = memory_need(job.tables)

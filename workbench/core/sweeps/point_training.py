@@ -95,7 +95,8 @@ class PointTraining:
             if self.until and (reached or control.should_stop()):
                 own.stop.set()
 
-        for _ in range(ATTEMPTS):
+        attempts = 0
+        while attempts < ATTEMPTS:
             team = self.team
             start = None if team is None else team.starter(control, self.until)
             status = run_experiment(
@@ -109,6 +110,8 @@ class PointTraining:
             )
             if start is None or not start.lost:
                 break
+            # Who has lost all machines waits for them, as a point does that begins.
+            attempts += not start.alone
         if status is RunStatus.STOPPED and control.stop.is_set():
             return None
         return open_run(run_id)
