@@ -21,6 +21,9 @@ from ipu_runtime.estimators.ipu_pipeline_estimator_spec import IPUPipelineEstima
 from ipu_runtime.estimators.step_counter import count_steps
 from ipu_runtime.estimators.tf_estimator import ModeKeys, WarmStartSettings
 from ipu_runtime.estimators.user_functions import parameter_names
+from ipu_runtime.gradient_accumulation import (
+    GradientAccumulationReductionMethod as Reduction,
+)
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_runtime.ipu_run_config import RunConfig
@@ -137,6 +140,7 @@ class IPUPipelineEstimator(EstimatorBase):
             steps_per_unit=steps_per_run,
             batches_per_unit=spec.gradient_accumulation_count,
             accumulation=spec.gradient_accumulation_count,
+            sums_micro_batches=Reduction.parse(spec.reduction_method).sums,
             replicas=len(loop.carried),
             instance=loop.instance,
             broadcasts=loop.broadcasts,

@@ -60,6 +60,12 @@ class PlanRequest:
     """Values of one sample's target that are streamed with it."""
     steps_per_execution: int = 1
     gradient_accumulation: int = 1
+    sums_micro_batches: bool = False
+    """Whether an update takes the sum of its micro-batches, not their mean."""
+    sums_replicas: bool = False
+    """The same of replicas."""
+    learning_rate: float = 0.0
+    """0 if it is not known, or changes while training."""
     optimizer: str = "sgd"
     training: bool = True
     api: str = "ipu_strategy"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -33,6 +33,17 @@ class Problem:
     """Name of the exception that the real runtime raises for it."""
     suggestion: object = None
     """A value for `where` that would be valid, so that one key can take it."""
+    others: tuple[tuple[str, object], ...] = ()
+    """Other fields that would do instead, with the value that each would need."""
+
+    def at(self, path: str) -> Problem | None:
+        """Return the problem as it is told at a field; None if it is not its."""
+        if path == self.where:
+            return self
+        others = dict(self.others)
+        if path not in others:
+            return None
+        return replace(self, where=path, suggestion=others[path], others=())
 
     @property
     def message(self) -> str:

@@ -35,10 +35,13 @@ def request_from_json(content: Any) -> PlanRequest:
                 "ipus",
             )
         }
-        # Older records have one process.
+        # Older records have one process, and do not tell what is summed.
         numbers |= {name: _whole(content.get(name, 1)) for name in _OF_INSTANCES}
         return PlanRequest(
             model=model_from_json(content["model"]),
+            sums_micro_batches=bool(content.get("sums_micro_batches")),
+            sums_replicas=bool(content.get("sums_replicas")),
+            learning_rate=float(content.get("learning_rate", 0.0)),
             optimizer=str(content["optimizer"]),
             training=bool(content["training"]),
             # Older records say neither who runs it nor whether it is a steady state.

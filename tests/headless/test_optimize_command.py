@@ -23,7 +23,7 @@ def test_what_is_applied_plans_as_promised(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "best.toml"
-    batch = ("--keep-global-batch", "256")
+    batch = ("--update-samples", "256")
     assert _optimize(
         "mnist-ipu", *batch, "--json", "--apply", "1", "--output", str(path)
     ) == (0)
@@ -31,7 +31,7 @@ def test_what_is_applied_plans_as_promised(
     best = answer["best"][0]
     assert answer["event"] == "optimize"
     assert answer["modelled"] is True
-    assert best["global_batch"] == 256
+    assert best["update_samples"] == 256
     assert main(("plan", str(path), "--json"), {}, _no_app) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["samples_per_second"] == best["samples_per_second"]
@@ -46,7 +46,7 @@ def test_the_text_says_how_sure_it_is_and_what_settings_are_worth(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fixed = ("--fix", "data.batch_size=64", "--fix", "ipu.io_tiles.num_io_tiles")
-    assert _optimize("mnist-ipu", "--ipus", "2", *fixed) == 0
+    assert _optimize("mnist-ipu", "--ipus", "2", "--update-samples", "any", *fixed) == 0
     text = capsys.readouterr().out
     assert "Proven: no other setting that was searched is better" in text
     assert "IPUs 1 " in text
@@ -61,7 +61,10 @@ def test_the_text_says_how_sure_it_is_and_what_settings_are_worth(
         (("--ipus", "3"), "--ipus: 3 IPUs are no device; a power of two"),
         (("--fix", "train.epochs"), "--fix: train.epochs is not searched"),
         (("--system", "Pod7"), "execution.system"),
-        (("--keep-global-batch", "-1"), "--keep-global-batch: -1"),
+        (
+            ("--update-samples", "-1"),
+            "--update-samples: '-1' is no number of samples; 1 or more, or any",
+        ),
         (("--ipus", "1", "--apply", "99"), "--apply: there is no row 99"),
         (("--apply", "0"), "--apply: there is no row 0; 1 or more"),
         (("--output", "best.toml"), "--output: nothing is written without --apply"),
@@ -71,14 +74,14 @@ def test_the_text_says_how_sure_it_is_and_what_settings_are_worth(
         ),
         (("--fix", "pipeline.stages=[0,9]"), "pipeline.stages: 2 stages are given"),
         (
-            ("--fix", "data.batch_size=64", "--keep-global-batch", "63"),
-            "--fix: no settings agree with what is fixed",
+            ("--fix", "data.batch_size=64", "--update-samples", "63"),
+            "--fix: no settings agree with what is fixed and 63 samples per update",
         ),
         (
             ("--fix", "pipeline.stages=[0,1,1]", "--ipus", "1"),
             "--ipus: 1 is too few for the 2 stages of pipeline.stages; 2 or more",
         ),
-        (("--keep-global-batch", "1000000"), "--keep-global-batch: no settings"),
+        (("--update-samples", "1000000"), "--update-samples: no settings"),
         (
             ("--fix", "pipeline.schedule=Sequential", "--fix", "pipeline.schedule"),
             "--fix: pipeline.schedule is given 2 times",
@@ -165,7 +168,7 @@ def test_changes_that_are_too_long_to_show_are_named(
 def test_rows_within_the_band_of_the_first_are_undecided(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    arguments = ("mnist-ipu", "--ipus", "4", "--fix", "pipeline.stages=[]")
+    arguments = ("mnist-ipu", "--ipus", "4", "--update-samples", "any")
     assert _optimize(*arguments, "--json") == 0
     best = json.loads(capsys.readouterr().out)["best"]
     changes = [text for change in best[0]["changes"] for text in ("--set", change)]

@@ -148,6 +148,8 @@ def _balanced(args: argparse.Namespace, changes: Mapping[str, Any]) -> dict[str,
     if not balanced.result.feasible:
         say(f"{args.script}: no {number} stages fit the device")
         raise CaptureFailedError(ExitCode.NO_FIT)
+    for text in balanced.training:
+        say(f"{args.script} trains otherwise: {text}")
     asked, _ = apply_overrides({}, balanced.changes)
     found = {k: v for k, v in flatten(asked).items() if k not in _FOLLOWING}
     if "execution.api" in found:

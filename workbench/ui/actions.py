@@ -140,7 +140,7 @@ ACTIONS: tuple[ActionSpec, ...] = (
     _a(_SCHED, "schedule.choose", "enter", "Use the schedule", "Set it in the experiment; what-if schedules cannot be run", "use", "enter"),
     _a(_BEST, "best.use", "enter", "Use the settings", "Set them in the experiment; one undo takes them back", "use", "enter"),
     _a(_BEST, "best.goal", "o", "Next goal", "Throughput, latency, memory, or time to the samples", "goal", "o"),
-    _a(_BEST, "best.batch", "g", "Keep the global batch", "Keep the samples of a weight update, or let them be any number", "batch", "g"),
+    _a(_BEST, "best.batch", "g", "Any update", "Let weight updates have any number of samples, or keep what they have", "update", "g"),
     _a(_RUNS, "runs.open", "enter", "Look at the run", "Show it in the Run area"),
     _a(_RUNS, "runs.mark", "space", "Mark for comparison", "Add the run to the comparison, or take it out"),
     _a(_RUNS, "runs.order", "o", "Order", "Newest first, by name, by result or by state"),

@@ -64,6 +64,7 @@ def graph_request(
         label_values=values_per_sample(targets),
         steps_per_execution=batches_per_loop,
         gradient_accumulation=program.accumulation if training else 1,
+        sums_micro_batches=program.sums_micro_batches,
         optimizer=_optimizer() if training else "sgd",
         training=training,
         api=api,

@@ -21,6 +21,7 @@ def keras_request(
     targets: Any,
     cut: Cut | None,
     accumulation: int = 1,
+    sums_micro_batches: bool = False,
     optimizer: Any = None,
 ) -> PlanRequest:
     """Return what the plan depends on, whether the device would take it or not.
@@ -34,6 +35,7 @@ def keras_request(
         targets: Types and shapes of the targets of one batch; None if it has none.
         cut: The stages of a pipelined model.
         accumulation: Micro-batches of a weight update, on one replica.
+        sums_micro_batches: Whether an update takes their sum.
         optimizer: What trains; None if the weights stay as they are.
     """
     request = PlanRequest(
@@ -43,6 +45,9 @@ def keras_request(
         label_values=values_per_sample(targets),
         steps_per_execution=per_execution,
         gradient_accumulation=accumulation,
+        sums_micro_batches=sums_micro_batches,
+        # PopDistStrategy divides losses by the number of replicas.
+        sums_replicas=device.loss_scale_replicas == 1,
         optimizer=_name_of(optimizer) if optimizer is not None else "sgd",
         training=optimizer is not None,
         pipeline=cut.request() if cut else None,

@@ -20,6 +20,11 @@ class GradientAccumulationReductionMethod(Enum):
     MEAN = 1
     RUNNING_MEAN = 2
 
+    @property
+    def sums(self) -> bool:
+        """Whether micro-batches are summed, not averaged."""
+        return self is type(self).SUM
+
     @classmethod
     def parse(
         cls, reduction_method: GradientAccumulationReductionMethod | str
@@ -112,7 +117,7 @@ class Accumulation:
 
     def _factors(self, index: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         methods = GradientAccumulationReductionMethod
-        if self.method is methods.SUM:
+        if self.method.sums:
             return (lambda value: value), (lambda value: value)
         if self.method is methods.MEAN:
             return (lambda value: value), (lambda value: value / self.micro_batches)

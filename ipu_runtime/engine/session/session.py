@@ -123,6 +123,7 @@ def open_session(
         targets=targets,
         cut=cut,
         accumulation=micro_batches,
+        sums_micro_batches=options.accumulation_method.sums,
         optimizer=model.optimizer if training else None,
     )
     warn_of(checked(request), model, feed)

@@ -17,6 +17,7 @@ from ipu_runtime.plan.rules.count_rules import (
 from ipu_runtime.plan.rules.instance_rules import check_instances
 from ipu_runtime.plan.rules.replica_counts import replica_count
 from ipu_runtime.plan.rules.stage_rules import check_stages
+from ipu_runtime.plan.rules.weight_updates import check_learning_rate
 
 _DEVICE_TYPES = ("float32", "float16")
 
@@ -58,6 +59,7 @@ def check_request(
     problems += _vain_placements(request)
     problems += check_steps(request)
     problems += check_micro_batches(request)
+    problems += check_learning_rate(request)
     problems += _rough_costs(request.model)
     if request.model.dtype not in _DEVICE_TYPES:
         text = f"computes in {request.model.dtype}, which the device does not have"

@@ -27,15 +27,27 @@ def editor_of(name: str) -> StageEditor:
         (
             "mnist-ipu-faster",
             4,
-            "gradient_accumulation 1 to 8, auto_select_ipus 1 to 4",
+            "batch_size 64 to 8, gradient_accumulation 1 to 8, accumulation_reduction "
+            "sum to mean, auto_select_ipus 1 to 4",
         ),
         (
             "mnist-ipu-faster",
             3,
-            "gradient_accumulation 1 to 6, auto_select_ipus 1 to 4",
+            "batch_size 64 to 11, gradient_accumulation 1 to 6, accumulation_reduction "
+            "sum to mean, auto_select_ipus 1 to 4; 66 samples per update instead of 64",
         ),
-        ("bert-large-pod16", 8, "gradient_accumulation 8 to 16, replicas 4 to 2"),
-        ("mnist-dense-8-stages", 7, "gradient_accumulation 16 to 14"),
+        (
+            "bert-large-pod16",
+            8,
+            "gradient_accumulation 8 to 16, learning_rate 0.0001 to 0.0002, "
+            "replicas 4 to 2",
+        ),
+        (
+            "mnist-dense-8-stages",
+            7,
+            "batch_size 32 to 37, gradient_accumulation 16 to 14, learning_rate 0.01 "
+            "to 0.0114286; 518 samples per update instead of 512: 1.01 times fewer",
+        ),
         ("mnist-dense-8-stages", 1, "auto_select_ipus 8 to 1"),
         ("cifar10-ipu-pipeline-estimator", 1, "api ipu_pipeline_estimator to"),
     ],
@@ -72,10 +84,16 @@ def test_mending_lets_the_experiment_run_and_changes_nothing_itself() -> None:
     assert mending_values(draft) == {}
     draft.set({ACCUMULATION: 6, "ipu.auto_select_ipus": 3})
     values = mending_values(draft)
-    assert values == {ACCUMULATION: 8, "ipu.auto_select_ipus": 2}
+    assert values == {
+        "data.batch_size": 48,
+        ACCUMULATION: 8,
+        "train.learning_rate": 0.0075,
+        "ipu.auto_select_ipus": 2,
+    }
     assert blocking_problems(with_values(draft.tables, values)) == []
     assert change_words(draft, values) == (
-        "gradient_accumulation 6 to 8, auto_select_ipus 3 to 2"
+        "batch_size 64 to 48, gradient_accumulation 6 to 8, learning_rate 0.01 to "
+        "0.0075, auto_select_ipus 3 to 2"
     )
     assert draft.value(ACCUMULATION) == 6
 

@@ -266,7 +266,7 @@ def test_shipped_stages_can_be_beaten_by_a_tenth() -> None:
     now = plan_experiment(spec)
     kept = spec.data.batch_size * spec.execution.gradient_accumulation * now.replicas
     outcome = optimize(SearchSpace(spec, now.ipus, kept), Aim(Goal.THROUGHPUT, 1))
-    assert outcome.best[0].choice.global_batch == kept
+    assert outcome.best[0].choice.update_samples == kept
     best = outcome.best[0].plan.samples_per_second
     assert best > 1.1 * now.samples_per_second
 

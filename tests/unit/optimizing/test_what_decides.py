@@ -73,4 +73,4 @@ def test_what_others_hide_decides_if_nothing_else_helps() -> None:
     assert step.compute_us > step.infeed_us
     assert abs(rows["compute"].change) < 0.005
     text = decides(plan, tuple(rows.values()))
-    assert text.startswith("What decides: feed; half the time to feed from the host")
+    assert text.startswith("What decides: feed; in half the time ")

@@ -28,6 +28,8 @@ _PATHS = {
     "label_values": "values of a label",
     "steps_per_execution": "execution.steps_per_execution",
     "gradient_accumulation": "execution.gradient_accumulation",
+    "sums_micro_batches": "sum over micro-batches",
+    "sums_replicas": "sum over replicas",
     "optimizer": "train.optimizer",
     "training": "training",
     "steady": "steady state",

@@ -138,7 +138,7 @@ class Draft:
 
     def problem_at(self, path: str) -> Problem | None:
         """Return the worst problem of a field."""
-        here = [item for item in self.problems if item.where == path]
+        here = [told for item in self.problems if (told := item.at(path))]
         order = (Severity.ERROR, Severity.NO_FIT, Severity.WARNING)
         return min(here, key=lambda item: order.index(item.severity), default=None)
 

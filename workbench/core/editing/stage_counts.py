@@ -15,21 +15,25 @@ from workbench.core.editing.stage_moves import Stages
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.topology import topology
 from workbench.core.experiment.validation import understood
+from workbench.core.planning.same_training import same_rate, update_samples
 from workbench.core.planning.staged_spec import changed_values, staged_spec
-
-_PLAIN_API = {"ipu_pipeline_estimator": "ipu_estimator"}
-"""What to use instead of an interface that needs a pipeline."""
 
 
 def staged_values(tables: Mapping[str, Any], stages: Stages) -> dict[str, Any]:
     """Return the fields that other stages change, with all that those ask for.
 
-    Replicas stay as many as the system has room for, and micro-batches as near to
-    what they were as the schedule allows; fewer of both where the data are too few.
+    Replicas stay as many as the system has room for. Weight updates keep their samples
+    where the schedule can, and their effective learning rate; where the data are too
+    few there are fewer replicas and micro-batches.
     """
     spec = understood(tables)
-    choices = [changed_values(spec, choice) for choice in _choices(spec, stages)]
-    return next((values for values in choices if _runs(tables, values)), choices[0])
+    choices = (
+        changed_values(spec, same_rate(spec, choice))
+        for choice in _choices(spec, stages)
+    )
+    first = next(choices)
+    rest = (values for values in (first, *choices) if _runs(tables, values))
+    return next(rest, first)
 
 
 def _runs(tables: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
@@ -38,16 +42,19 @@ def _runs(tables: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
 
 
 def _choices(spec: ExperimentSpec, stages: Stages) -> Iterator[ExperimentSpec]:
-    count = max(stages) + 1
+    count, samples = max(stages) + 1, update_samples(spec)
     per_replica = 1 << (count - 1).bit_length()
     system = find_system(spec.execution.system)
     room = max(system.ipus // per_replica, 1) if system else 1
     replicas = max(min(topology(spec).replicas, 1 << (room.bit_length() - 1)), 1)
     while replicas:
         ipus = _with_ipus(spec, per_replica * replicas)
-        if count == 1:
-            yield _without_pipeline(ipus)
+        if count == 1 and spec.execution.api == "cpu":
+            yield replace(ipus, pipeline=replace(spec.pipeline, stages=()))
+        elif count == 1:
+            yield staged_spec(ipus, (), samples)
         else:
+            yield staged_spec(ipus, stages, samples)
             kept = len(spec.pipeline.device_mapping) == count
             mapping = spec.pipeline.device_mapping if kept else tuple(range(count))
             kind = ScheduleKind(spec.pipeline.schedule)
@@ -72,9 +79,3 @@ def _with_ipus(spec: ExperimentSpec, ipus: int) -> ExperimentSpec:
     if not isinstance(spec.ipu.get("auto_select_ipus", 1), int):
         return spec
     return replace(spec, ipu={**spec.ipu, "auto_select_ipus": ipus})
-
-
-def _without_pipeline(spec: ExperimentSpec) -> ExperimentSpec:
-    pipeline = replace(spec.pipeline, stages=(), device_mapping=())
-    api = _PLAIN_API.get(spec.execution.api, spec.execution.api)
-    return replace(spec, pipeline=pipeline, execution=replace(spec.execution, api=api))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.plan import LayerPlan
+from ipu_runtime.plan.rules.weight_updates import update_changes
 from ipu_runtime.reports.quantities import change
 from workbench.core.editing.draft import Draft
 from workbench.core.editing.mending import change_words
@@ -75,8 +76,9 @@ class StageEditor:
         draft.set(values)
         new = draft.plan if draft.valid else None
         if old and new:
-            gain = change(new.ipu_us_per_batch, old.ipu_us_per_batch) or "no"
-            text = f"{text}: {gain} time per batch"
+            gain = change(old.samples_per_second, new.samples_per_second) or "no"
+            text = f"{text}: {gain} time per sample"
             if new.replicas != old.replicas:
                 also += f", replicas {old.replicas} to {new.replicas}"
-        return Edited(text or also, also.removeprefix(", "))
+            also = "; ".join((also, *update_changes(old.request, new.request)))
+        return Edited(text or also, also.removeprefix(", ").removeprefix("; "))

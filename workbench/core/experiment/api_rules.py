@@ -37,7 +37,7 @@ def check_cpu_accumulation(spec: ExperimentSpec) -> Iterator[Problem]:
 def check_instances(spec: ExperimentSpec) -> Iterator[Problem]:
     """Some interfaces run in one process only."""
     api, instances = spec.execution.api, spec.execution.instances
-    if instances > 1 and _is_captured(spec):
+    if instances > 1 and is_captured(spec):
         text = f"{instances} has no effect on a script, which poprun shares out"
         yield Problem("execution.instances", text, "use 1", suggestion=1)
     elif instances > 1 and api not in INSTANCE_APIS:
@@ -60,7 +60,7 @@ def check_partial_batches(spec: ExperimentSpec) -> Iterator[Problem]:
         )
 
 
-def _is_captured(spec: ExperimentSpec) -> bool:
+def is_captured(spec: ExperimentSpec) -> bool:
     """Tell whether a script has the model, and is what runs it."""
     return spec.model.source.endswith(CAPTURE_ENDING)
 
@@ -69,7 +69,7 @@ def check_source_api(spec: ExperimentSpec) -> Iterator[Problem]:
     """Not every interface, and no pipeline, takes every model of the user's own."""
     if (
         spec.model.source
-        and not _is_captured(spec)
+        and not is_captured(spec)
         and spec.execution.api in ESTIMATORS
     ):
         yield Problem(
@@ -120,7 +120,7 @@ def check_estimator_padding(spec: ExperimentSpec) -> Iterator[Problem]:
 def check_checkpoint_evaluation(spec: ExperimentSpec) -> Iterator[Problem]:
     """A checkpoint is evaluated where there is one."""
     api = spec.execution.api
-    if spec.train.test_only and not _is_captured(spec):
+    if spec.train.test_only and not is_captured(spec):
         if api not in ESTIMATORS:
             yield Problem(
                 "train.test_only",

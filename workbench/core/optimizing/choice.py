@@ -11,6 +11,7 @@ from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.core.experiment.experiment_rules import ELSEWHERE
 from workbench.core.experiment.experiment_spec import ExperimentSpec, Pipeline
 from workbench.core.experiment.topology import topology
+from workbench.core.planning.same_training import same_rate, with_batch_size
 from workbench.core.planning.staged_spec import staged_spec
 
 RECOMPUTE = "allow_recompute"
@@ -95,7 +96,7 @@ class Choice:
         return self.ipus // self.ipus_per_replica
 
     @property
-    def global_batch(self) -> int:
+    def update_samples(self) -> int:
         """Samples of one weight update."""
         return self.device.micro_batch * self.accumulation * self.replicas
 
@@ -132,15 +133,14 @@ def with_device(spec: ExperimentSpec, device: DeviceChoice) -> ExperimentSpec:
         options = _options(ipu.get(group, {}), device)
         if options != ipu.get(group, {}):
             ipu[group] = options
-    data = replace(spec.data, batch_size=device.micro_batch)
-    return replace(spec, ipu=ipu, data=data)
+    return with_batch_size(replace(spec, ipu=ipu), device.micro_batch)
 
 
 def with_choice(
     spec: ExperimentSpec, choice: Choice, cuts: tuple[int, ...] = ()
 ) -> ExperimentSpec:
     """Return the experiment as chosen; `cuts` is the stage of every layer."""
-    spec = with_device(spec, choice.device)
+    before, spec = spec, with_device(spec, choice.device)
     ipu = {**spec.ipu, "auto_select_ipus": choice.ipus}
     if choice.recompute != spec.ipu.get(RECOMPUTE, False):
         ipu[RECOMPUTE] = choice.recompute
@@ -162,7 +162,7 @@ def with_choice(
         steps_per_execution="epoch",
     )
     chosen = replace(spec, ipu=ipu, pipeline=pipeline, execution=execution)
-    return staged_spec(chosen, cuts)
+    return same_rate(before, staged_spec(chosen, cuts))
 
 
 def _options(now: Mapping[str, Any], device: DeviceChoice) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Aim:
         if self.goal is Goal.MEMORY:
             # How full it is has nothing to do with time.
             return least_us * 0.0
-        per_sample = least_us / choice.global_batch
+        per_sample = least_us / choice.update_samples
         if self.goal is Goal.THROUGHPUT:
             return per_sample
         return compile_s * 1e6 + per_sample * self.samples

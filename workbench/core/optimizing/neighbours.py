@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from workbench.core.optimizing.choice import Choice
 from workbench.core.optimizing.search_space import SearchSpace
@@ -40,8 +41,11 @@ def neighbours(space: SearchSpace, choice: Choice) -> Iterator[tuple[str, Choice
             ("ipus", stages == choice.stages, ipus),
         ):
             if same and (stages, ipus) != (choice.stages, choice.ipus):
-                others = space.choices(choice.device, stages, ipus)
-                yield from _closest(f"{_WORDS[name]} {value}", choice, others)
+                size, others = _sized(space, choice, stages, ipus)
+                what = f"{_WORDS[name]} {value}"
+                if size != choice.device.micro_batch:
+                    what += f", {_WORDS['micro_batch']} {size}"
+                yield from _closest(what, choice, others)
     for other in space.choices(choice.device, choice.stages, choice.ipus):
         name = _only_difference(choice, other)
         if name and (not other.streams or choice.streams):
@@ -49,6 +53,27 @@ def neighbours(space: SearchSpace, choice: Choice) -> Iterator[tuple[str, Choice
             if name == "elsewhere":
                 shown = other.elsewhere_text or "nothing"
             yield f"{_WORDS[name]} {shown}", other
+
+
+def _sized(
+    space: SearchSpace, choice: Choice, stages: int, ipus: int
+) -> tuple[int, list[Choice]]:
+    """Return choices for other IPUs with the same micro-batch, or else the nearest.
+
+    Updates that keep their samples are shared out among more replicas.
+    """
+    own = choice.device.micro_batch
+    sizes = {
+        device.micro_batch
+        for device in space.devices()
+        if replace(device, micro_batch=own) == choice.device
+    }
+    for size in sorted(sizes, key=lambda size: abs(math.log(size / own))):
+        device = replace(choice.device, micro_batch=size)
+        others = list(space.choices(device, stages, ipus))
+        if others:
+            return size, others
+    return own, []
 
 
 def _closest(

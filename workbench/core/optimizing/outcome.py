@@ -41,6 +41,8 @@ class Outcome:
 
     spec: ExperimentSpec
     """The experiment that was asked about."""
+    update_samples: int
+    """Samples that every weight update was to have; 0 for any."""
     aim: Aim
     best: tuple[Found, ...]
     """Not beaten in goal, memory and exactness at once; the best first."""
@@ -66,6 +68,7 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
     if search.best is None:
         return Outcome(
             space.spec,
+            space.update_samples,
             aim,
             best=(),
             worth=(),
@@ -91,6 +94,7 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
     different = [other_hardware(item.plan, aim) for item in best]
     return Outcome(
         space.spec,
+        space.update_samples,
         aim,
         best,
         tuple(worth),

@@ -13,6 +13,7 @@ from workbench.core.optimizing.outcome import Outcome, less_exact
 from workbench.core.optimizing.trying import Found
 from workbench.core.planning.balancing import locked_stages
 from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.same_training import training_changes
 from workbench.core.planning.staged_spec import changed_fields
 from workbench.core.planning.text_table import table_lines
 
@@ -33,7 +34,8 @@ _MOST_SHOWN = 60
 def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     """Return the best plans, why they are the best, and how sure that is."""
     goal = outcome.aim.goal.value
-    lines = [title, f"Best {goal} (modelled), {outcome.tried} settings tried"]
+    asked = f"{update_words(outcome.update_samples)}, {outcome.tried} settings tried"
+    lines = [title, f"Best {goal} (modelled), {asked}"]
     lines += [*_locked_note(outcome.spec), ""]
     if not outcome.best:
         return [*lines, f"Nothing fits: {remedy(outcome)}"]
@@ -44,10 +46,10 @@ def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     now = plan_experiment(outcome.spec, with_remedies=False)
     if now.layers:
         rows.append(["now", *_figures(now), *[""] * (len(_HEADINGS) - 3)])
-    also = ["", *map(extras, outcome.best), ""]
+    also = [[], *(_row_notes(outcome, found) for found in outcome.best), []]
     for row, text in zip(table_lines(_HEADINGS, rows, left=(0, 5)), also, strict=False):
         # On a line of its own, so that rows fit a terminal of 80 columns.
-        lines += [f"  {row}", *[f"       with {text}"] * bool(text)]
+        lines += [f"  {row}", *[f"       {line}" for line in text]]
     best = outcome.best[0]
     lines += [
         "  (memory: of the fullest tile; update: replicas x micro-batches x samples)"
@@ -62,13 +64,34 @@ def outcome_lines(outcome: Outcome, title: str) -> list[str]:
     shown = [f"  --set '{text}'" for text in changes if len(text) <= _MOST_SHOWN]
     long = [text.partition("=")[0] for text in changes if len(text) > _MOST_SHOWN]
     rest = [f"  (and {', '.join(long)}, too long to show)"] * bool(long)
-    return [*lines, "", "To use 1: --apply 1 writes it; it has", *shown, *rest]
+    use = [*shown, *rest, *_rate_note(outcome.spec, best.spec)]
+    return [*lines, "", "To use 1: --apply 1 writes it; it has", *use]
+
+
+def update_words(samples: int) -> str:
+    """Return what was asked of weight updates; nothing is trained with 0 either."""
+    return f"{samples:,} samples per update" if samples else "any update"
+
+
+def _row_notes(outcome: Outcome, found: Found) -> list[str]:
+    """Return what else a row has, and what it changes of the training."""
+    more = extras(found)
+    changed = training_changes(outcome.spec, found.spec)
+    return [*[f"with {more}"] * bool(more), *changed]
+
+
+def _rate_note(before: ExperimentSpec, after: ExperimentSpec) -> list[str]:
+    rates = {before.train.learning_rate, after.train.learning_rate}
+    reductions = {spec.execution.accumulation_reduction for spec in (before, after)}
+    if len(rates) + len(reductions) == 2:
+        return []
+    return ["  (learning rate and reduction keep the effective learning rate)"]
 
 
 def remedy(outcome: Outcome) -> str:
     """Return what may help where nothing fits."""
     if not outcome.too_large:
-        return "more IPUs, a smaller model, or another global batch"
+        return "more IPUs, a smaller model, or other samples per update"
     first, *others = outcome.too_large
     more = f" (and {plural(len(others), 'other')} likewise)" if others else ""
     return (
@@ -95,6 +118,7 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
         "modelled": True,
         "objective": outcome.aim.goal.value,
         "tried": outcome.tried,
+        "update_samples": outcome.update_samples,
         "proven": outcome.gap == 0 and bool(outcome.best),
         # JSON has no infinity: nothing is known of what was not tried.
         "gap": outcome.gap if math.isfinite(outcome.gap) else None,
@@ -106,7 +130,8 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
                 "ipus": found.choice.ipus,
                 "replicas": found.choice.replicas,
                 "stages": found.choice.stages,
-                "global_batch": found.choice.global_batch,
+                "update_samples": found.choice.update_samples,
+                "training_changes": list(training_changes(outcome.spec, found.spec)),
                 "exact_sums": not less_exact(found.choice),
                 "changes": list(changed_fields(outcome.spec, found.spec)),
                 "undecided": at in outcome.undecided,
@@ -140,7 +165,7 @@ def found_cells(found: Found) -> list[str]:
         str(choice.stages),
         choice.schedule if choice.stages > 1 else "",
         f"{choice.replicas} x {choice.accumulation} x {choice.device.micro_batch}"
-        f" = {choice.global_batch}",
+        f" = {choice.update_samples}",
     ]
 
 

@@ -129,7 +129,7 @@ class Search:
         shall have found something.
         """
         own = own_choice(self.space.spec)
-        if own.ipus <= self.space.ipus and self.space.allows(own.global_batch):
+        if own.ipus <= self.space.ipus and self.space.allows(own.update_samples):
             first = planned(self.space.spec, own, self.aim, exact=False)
             if isinstance(first, Found):
                 self._add(first)

@@ -58,7 +58,7 @@ class SearchSpace:
     spec: ExperimentSpec
     ipus: int
     """At most so many."""
-    global_batch: int = 0
+    update_samples: int = 0
     """Samples of a weight update; 0 lets it be anything."""
     fixed: frozenset[str] = frozenset()
     """Fields that stay as the experiment has them."""
@@ -111,7 +111,7 @@ class SearchSpace:
             for schedule in schedules:
                 for count in self._accumulations(device, stages, ipus, schedule):
                     choice = Choice(device, ipus, stages, count, schedule, *saving)
-                    if choice.global_batch <= self._samples:
+                    if choice.update_samples <= self._samples:
                         yield choice
 
     def on_devices(
@@ -178,9 +178,9 @@ class SearchSpace:
             for _ in self.choices(device, *cut)
         )
 
-    def allows(self, global_batch: int) -> bool:
+    def allows(self, update_samples: int) -> bool:
         """Tell whether weight updates may have so many samples."""
-        return self.global_batch in (0, global_batch)
+        return self.update_samples in (0, update_samples)
 
     @cached_property
     def allowed_cuts(self) -> AllowedCuts:
@@ -237,10 +237,13 @@ class SearchSpace:
         own = self.spec.data.batch_size
         if "data.batch_size" in self.fixed:
             return (own,)
-        smaller = {1 << bit for bit in range(own.bit_length())}
-        sizes = smaller | {own * factor for factor in _LARGER_BATCHES}
-        limit = self.global_batch or self._samples
-        return tuple(sorted((size for size in sizes if size <= limit), reverse=True))
+        powers = [1 << bit for bit in range(own.bit_length())]
+        sizes = {*powers, *(own * factor for factor in _LARGER_BATCHES)}
+        if self.update_samples:
+            sizes |= {own // power for power in powers}
+            sizes = {size for size in sizes if self.update_samples % size == 0}
+        most = self._samples
+        return tuple(sorted((size for size in sizes if size <= most), reverse=True))
 
     def _accumulations(
         self, device: DeviceChoice, stages: int, ipus: int, schedule: str
@@ -251,9 +254,9 @@ class SearchSpace:
         own = self.spec.execution.gradient_accumulation
         if self.spec.train.test_only:
             return (1,)
-        if self.global_batch:
+        if self.update_samples:
             replicas = Choice(device, ipus, stages, 1).replicas
-            count, rest = divmod(self.global_batch, device.micro_batch * replicas)
+            count, rest = divmod(self.update_samples, device.micro_batch * replicas)
             counts = {count} if count and not rest else set()
         else:
             counts = {unit * factor for factor in _OVERLAPS} | {own}

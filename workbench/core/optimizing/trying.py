@@ -121,7 +121,11 @@ def _balanced(
     placed = replace(chosen.pipeline, stages=space.spec.pipeline.stages)
     chosen = replace(chosen, pipeline=placed)
     balanced = balanced_experiment(
-        chosen, choice.stages, aim.balances.value, tries=_TRIES
+        chosen,
+        choice.stages,
+        aim.balances.value,
+        before=space.spec,
+        tries=_TRIES,
     )
     if balanced.result.problem:
         return REFUSED, True

@@ -55,6 +55,7 @@ def balance_row(balanced: BalancedExperiment, name: str = "") -> dict[str, Any]:
         ],
         "problem": result.problem,
         "changes": list(balanced.changes),
+        "training_changes": list(balanced.training),
         "ipu_us_per_batch": balanced.plan.ipu_us_per_batch if result.feasible else None,
     }
 

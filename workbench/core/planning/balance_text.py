@@ -33,6 +33,7 @@ def balance_lines(
     if balanced.changes:
         lines += ["", "To use it:"]
         lines += [f"  --set '{text}'" for text in balanced.changes]
+        lines += [f"It trains otherwise: {text}." for text in balanced.training]
     else:
         lines += ["", "The experiment has these stages already."]
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -20,6 +21,7 @@ from ipu_runtime.plan.schedule.timeline import Clock
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.planning.experiment_plan import plan_experiment
 from workbench.core.planning.fetched_times import fetched_times
+from workbench.core.planning.same_training import same_rate, training_changes
 from workbench.core.planning.shared_layers import shared_spans
 from workbench.core.planning.staged_spec import changed_fields, staged_spec
 
@@ -38,6 +40,8 @@ class BalancedExperiment:
     """The plan of `spec`."""
     changes: tuple[str, ...]
     """Changes of fields, as `--set` takes them."""
+    training: tuple[str, ...] = ()
+    """What these change of the training, in words; empty if only its speed."""
     proven: bool = False
     """Whether no other cuts are better; memory that forbids some leaves it open."""
 
@@ -54,13 +58,23 @@ def balanced_experiment(
     stages: int,
     objective: str = "time",
     *,
+    samples: int = 0,
+    before: ExperimentSpec | None = None,
     tries: int = _TRIES,
 ) -> BalancedExperiment:
     """Balance an experiment, and plan what comes out of it.
 
     Balancing adds up layers; the plan knows more, for example tensors that two stages
-    both keep. So the plan has the last word on what fits. Who balances hundreds of
-    experiments asks for fewer tries, and gets no fixes for what does not fit.
+    both keep. So the plan has the last word on what fits.
+
+    Args:
+        spec: The experiment; its own stages do not matter.
+        stages: How many there shall be.
+        objective: What there should be least of.
+        samples: Samples of a weight update; 0 lets the micro-batch stay.
+        before: Whose effective learning rate is kept, if not that of `spec`.
+        tries: Who balances hundreds of experiments asks for fewer, and gets no fixes
+            for what does not fit.
     """
     with_fixes = tries == _TRIES
     layers = [layer for layer in spec.model.layers if layer.kind != "Input"]
@@ -79,17 +93,28 @@ def balanced_experiment(
     if problem:
         return _refused(spec, stages, problem, plan_experiment(spec))
     uniform = tuple(position * stages // count for position in range(count))
-    plan = plan_experiment(staged_spec(spec, uniform), with_remedies=with_fixes)
+    before = before or spec
+
+    def staged_as(cuts: tuple[int, ...]) -> ExperimentSpec:
+        return same_rate(before, staged_spec(spec, cuts, samples))
+
+    plan = plan_experiment(staged_as(uniform), with_remedies=with_fixes)
     if not plan.layers:
         errors = [item for item in plan.problems if item.severity is Severity.ERROR]
         problem = "; ".join(str(item) for item in errors) or "it cannot be planned"
         return _refused(spec, stages, problem, plan)
     request = balance_request(spec, plan, stages, Objective(objective))
-    result, staged, planned, free = _fitting(spec, request, tries)
+    result, staged, planned, free = _fitting(spec, staged_as, request, tries)
     if not result.feasible:
         return BalancedExperiment(result, spec, planned, ())
-    changes, proven = changed_fields(spec, staged), free and result.exact
-    return BalancedExperiment(result, staged, planned, changes, proven)
+    return BalancedExperiment(
+        result,
+        staged,
+        planned,
+        changed_fields(spec, staged),
+        training_changes(before, staged),
+        free and result.exact,
+    )
 
 
 def _refused(
@@ -113,7 +138,10 @@ def locked_stages(spec: ExperimentSpec) -> dict[int, int]:
 
 
 def _fitting(
-    spec: ExperimentSpec, request: BalanceRequest, tries: int
+    spec: ExperimentSpec,
+    staged_as: Callable[[tuple[int, ...]], ExperimentSpec],
+    request: BalanceRequest,
+    tries: int,
 ) -> tuple[BalanceResult, ExperimentSpec, Plan, bool]:
     """Return the best result that fits by the plan, or why there is none.
 
@@ -126,7 +154,7 @@ def _fitting(
 
     def tried(room: float | None) -> tuple[BalanceResult, ExperimentSpec, Plan]:
         result = balance(replace(request, capacity_bytes=room))
-        staged = staged_spec(spec, result.stage_of_layer)
+        staged = staged_as(result.stage_of_layer)
         return result, staged, plan_experiment(staged, with_remedies=with_fixes)
 
     free = balance(replace(request, capacity_bytes=None))

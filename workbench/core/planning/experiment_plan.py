@@ -20,7 +20,8 @@ from workbench.core.data.sample_counts import (
     is_steady,
     training_steps_per_execution,
 )
-from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.core.experiment.api_rules import is_captured
+from workbench.core.experiment.experiment_spec import Execution, ExperimentSpec
 from workbench.core.experiment.losses import label_values
 from workbench.core.experiment.resolved_model import resolved
 from workbench.core.experiment.topology import selected_ipus
@@ -47,6 +48,10 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
         ),
         steps_per_execution=training_steps_per_execution(spec),
         gradient_accumulation=spec.execution.gradient_accumulation,
+        sums_micro_batches=spec.execution.accumulation_reduction == "sum",
+        sums_replicas=sums_replicas(spec.execution),
+        # What a script was captured of sets its rate itself.
+        learning_rate=0.0 if is_captured(spec) else spec.train.learning_rate,
         optimizer=spec.train.optimizer,
         api=spec.execution.api,
         ipus=selected_ipus(spec),
@@ -65,6 +70,11 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
     if not spec.train.test_only:
         return request
     return _on_test_data(spec, request)
+
+
+def sums_replicas(execution: Execution) -> bool:
+    """`IPUStrategy` sums them; `PopDistStrategy` and estimators take their mean."""
+    return execution.api == "ipu_strategy" and execution.instances == 1
 
 
 def inference_request(spec: ExperimentSpec) -> PlanRequest:

@@ -15,6 +15,7 @@ from workbench.core.experiment.overrides import set_value
 from workbench.core.experiment.tables import field_value, spec_value
 from workbench.core.experiment.toml_text import toml_value
 from workbench.core.experiment.topology import selected_ipus
+from workbench.core.planning.same_training import shared_out, with_batch_size
 
 _PIPELINED_API = {"cpu": "ipu_strategy", "ipu_estimator": "ipu_pipeline_estimator"}
 """What to use instead of an interface that has no pipelines."""
@@ -32,6 +33,8 @@ _FIELDS = (
     "execution.api",
     "execution.system",
     "execution.gradient_accumulation",
+    "execution.accumulation_reduction",
+    "train.learning_rate",
     "execution.steps_per_execution",
     "train.steps_per_epoch",
     "data.preparation",
@@ -45,10 +48,13 @@ _FIELDS = (
 """What balancing or searching may change."""
 
 
-def staged_spec(spec: ExperimentSpec, stages: tuple[int, ...]) -> ExperimentSpec:
+def staged_spec(
+    spec: ExperimentSpec, stages: tuple[int, ...], samples: int = 0
+) -> ExperimentSpec:
     """Return the experiment with these stages and the counts that they need.
 
-    No stages mean no pipeline.
+    No stages mean no pipeline. Weight updates have as many samples as asked for, or
+    the nearest that there can be; with 0 the micro-batch stays as it is.
     """
     pipeline = replace(spec.pipeline, stages=stages)
     number = max(stages, default=0) + 1
@@ -62,6 +68,11 @@ def staged_spec(spec: ExperimentSpec, stages: tuple[int, ...]) -> ExperimentSpec
     accumulation = max(1, -(-accumulation // overlap)) * overlap
     needed = 1 << max(mapping).bit_length()
     ipus = max(selected_ipus(spec), needed)
+    if samples and not spec.train.test_only:
+        io_tiles = bool(stages and spec.ipu.get("io_tiles.num_io_tiles"))
+        least, now = overlap + 2 * io_tiles, spec.data.batch_size
+        size, accumulation = shared_out(samples, ipus // needed, now, overlap, least)
+        spec = with_batch_size(spec, size)
     execution = _execution(spec.execution, accumulation, ipus, bool(stages))
     unit = accumulation * (ipus // needed)
     train, data, ipu = spec.train, spec.data, spec.ipu

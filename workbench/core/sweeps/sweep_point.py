@@ -11,9 +11,10 @@ from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.reports.quantities import byte_size
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.validation import validate
+from workbench.core.experiment.validation import understood, validate
 from workbench.core.planning.balancing import balanced_experiment
 from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.core.planning.same_training import same_rate, update_samples
 from workbench.core.planning.staged_spec import (
     changed_fields,
     staged_spec,
@@ -32,6 +33,9 @@ HIGHER_IS_BETTER = frozenset(
     }
 )
 """Metrics of which more is better; of all others less is."""
+
+_OF_UPDATES = frozenset({"data.batch_size", "execution.gradient_accumulation"})
+"""Fields that say how many samples an update has."""
 
 PLAN_METRICS = (
     "samples_per_second",
@@ -90,6 +94,9 @@ def _balanced(tables: Mapping[str, Any], point: Point) -> PointExperiment:
     One stage is no pipeline. What the grid sets itself stays as it is, even where that
     is not valid.
     """
+    # What the grid sets of an update is not there to make up for its stages.
+    before = understood(tables)
+    samples = 0 if _OF_UPDATES & point.values.keys() else update_samples(before)
     # The preset's own assignment may not suit, and is about to be replaced; without one
     # there is no pipeline, which not every interface can do without.
     tables = without_pipeline(tables)
@@ -99,9 +106,10 @@ def _balanced(tables: Mapping[str, Any], point: Point) -> PointExperiment:
     count = int(point.values[STAGES])
     stages: tuple[int, ...] = ()
     if count == 1:
-        changes = changed_fields(spec, staged_spec(spec, ()))
+        plain = same_rate(before, staged_spec(spec, (), samples))
+        changes = changed_fields(spec, plain)
     else:
-        balanced = balanced_experiment(spec, count)
+        balanced = balanced_experiment(spec, count, samples=samples, before=before)
         changes, result = balanced.changes, balanced.result
         if not result.feasible:
             missing = byte_size(result.excess_bytes)

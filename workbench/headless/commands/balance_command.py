@@ -18,6 +18,7 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.output import print_json, print_line
+from workbench.headless.update_argument import add_update_samples, asked_samples
 
 
 def add_parser(subparsers: Any) -> None:
@@ -35,6 +36,7 @@ def add_parser(subparsers: Any) -> None:
         default=Objective.STEP_TIME.value,
         help="what there should be least of (default: %(default)s)",
     )
+    add_update_samples(parser)
     parser.add_argument("--json", action="store_true", help="one object")
     add_text_arguments(parser)
     parser.set_defaults(run=run_balance)
@@ -43,7 +45,8 @@ def add_parser(subparsers: Any) -> None:
 def run_balance(args: argparse.Namespace) -> int:
     """Print the best stages of an experiment."""
     spec, loaded = read_experiment(args)
-    balanced = balanced_experiment(spec, args.stages, args.objective)
+    samples = asked_samples(args, spec)
+    balanced = balanced_experiment(spec, args.stages, args.objective, samples=samples)
     result = balanced.result
     name = spec.experiment.name or loaded.preset.name
     if args.json:

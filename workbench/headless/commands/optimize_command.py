@@ -33,6 +33,11 @@ from workbench.headless.output import (
     readers_may_leave,
     write_text,
 )
+from workbench.headless.update_argument import (
+    UPDATE_SAMPLES,
+    add_update_samples,
+    asked_samples,
+)
 
 
 def add_parser(subparsers: Any) -> None:
@@ -55,13 +60,7 @@ def add_parser(subparsers: Any) -> None:
         help="what should be best (default: %(default)s); latency is that of a weight "
         "update, or of a micro-batch where nothing is trained",
     )
-    parser.add_argument(
-        "--keep-global-batch",
-        type=int,
-        metavar="N",
-        default=0,
-        help="samples of a weight update; without it, any number",
-    )
+    add_update_samples(parser)
     parser.add_argument(
         "--fix",
         metavar="FIELD[=VALUE]",
@@ -89,9 +88,11 @@ def run_optimize(args: argparse.Namespace) -> int:
     aim = Aim(Goal(args.objective), count(spec).train.samples * spec.train.epochs)
     outcome = optimize(space, aim)
     if not outcome.best and space.empty:
-        which = "--fix" if fixed else "--keep-global-batch"
-        text = "no settings agree with what is fixed"
-        raise UsageError([Problem(which, text, "fix less, or something else")], name)
+        which = "--fix" if fixed else UPDATE_SAMPLES
+        text = f"no settings agree with what is fixed and {space.update_samples:,} "
+        text += "samples per update" if space.update_samples else ""
+        hint = f"fix less, or {UPDATE_SAMPLES} any"
+        raise UsageError([Problem(which, text.rstrip(), hint)], name)
     with readers_may_leave():
         if args.json:
             print_json(outcome_row(outcome, name))
@@ -148,14 +149,11 @@ def _space(
     if ipus < 1 or ipus & (ipus - 1):
         text = f"{ipus} IPUs are no device"
         raise UsageError([Problem("--ipus", text, "a power of two: 1, 2, 4, ...")])
-    if args.keep_global_batch < 0:
-        text = f"{args.keep_global_batch} is no number of samples"
-        raise UsageError([Problem("--keep-global-batch", text, "1 or more")])
     problems = plan_experiment(spec, with_remedies=False).problems
     wrong = [item for item in problems if _stays(item, fixed)]
     if wrong:
         raise UsageError(wrong, str(args.experiment))
-    space = SearchSpace(spec, ipus, args.keep_global_batch, fixed)
+    space = SearchSpace(spec, ipus, asked_samples(args, spec), fixed)
     stages = space.allowed_cuts.least_stages
     if stages > ipus:
         which = "stages" if "pipeline.stages" in fixed else "locked"

@@ -15,7 +15,6 @@ from ipu_runtime.reports.quantities import change, count, plural
 from workbench.core.data.sample_counts import count as count_samples
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.locations import hardware_file
-from workbench.core.optimizing.choice import own_choice
 from workbench.core.optimizing.goal import Aim, Goal
 from workbench.core.optimizing.outcome import Outcome, optimize
 from workbench.core.optimizing.outcome_text import (
@@ -23,9 +22,11 @@ from workbench.core.optimizing.outcome_text import (
     extras,
     found_cells,
     remedy,
+    update_words,
 )
 from workbench.core.optimizing.search import Search
 from workbench.core.optimizing.search_space import SearchSpace
+from workbench.core.planning.same_training import training_changes, update_samples
 from workbench.core.planning.staged_spec import changed_values
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import MUTED, WARN, line, lines
@@ -34,7 +35,7 @@ from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 
 _WIDTHS = (10, 8, 6, 8, 13, 22)
-_KEYS = "enter uses it, o another goal, g keeps the batch, esc closes"
+_KEYS = "enter uses it, o another goal, g any update or the same, esc closes"
 
 
 class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
@@ -50,7 +51,7 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         self._spec = spec
         self._now = samples_per_second
         self._goals = list(Goal)
-        self._keeps_batch = False
+        self._any_update = False
         self.outcome: Outcome | None = None
         """What the last search came to, once it has ended."""
         self._search: Search | None = None
@@ -87,7 +88,7 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
     def _run_search(self, number: int) -> None:
         spec = self._spec
         system = find_system(spec.execution.system, hardware_file())
-        kept = own_choice(spec).global_batch if self._keeps_batch else 0
+        kept = 0 if self._any_update else update_samples(spec)
         samples = count_samples(spec).train.samples * spec.train.epochs
         space = SearchSpace(spec, system.ipus if system else 1, kept)
 
@@ -132,10 +133,12 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
             return
         found = outcome.best[int(row)]
         also = extras(found) or "nothing else"
+        changed = training_changes(self._spec, found.spec)
         open_ = "   within the error of row 1" if int(row) in outcome.undecided else ""
         self.query_one("#best-note", Static).update(
             lines(
                 line(("also: ", MUTED), also, (open_, WARN)),
+                *(line((text, WARN)) for text in changed),
                 line((outcome.decides[int(row)], MUTED)),
                 line((certainty(outcome), WARN if outcome.gap else MUTED)),
                 line((_KEYS, MUTED)),
@@ -143,8 +146,8 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         )
 
     def _state(self) -> Content:
-        batch = "the same samples per update" if self._keeps_batch else "any update"
-        parts = f"{self._goals[0].value}, {batch}"
+        kept = 0 if self._any_update else update_samples(self._spec)
+        parts = f"{self._goals[0].value}, {update_words(kept)}"
         outcome = self.outcome
         if outcome is not None:
             tried = plural(outcome.tried, "setting")
@@ -174,8 +177,8 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         self._begin()
 
     def action_best_batch(self) -> None:
-        """Keep the samples of a weight update, or let them be any number."""
-        self._keeps_batch = not self._keeps_batch
+        """Let weight updates have any number of samples, or keep what they have."""
+        self._any_update = not self._any_update
         self._begin()
 
     def action_cancel(self) -> None:
