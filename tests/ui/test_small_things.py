@@ -93,6 +93,7 @@ def test_function_keys_are_in_the_order_of_the_digits() -> None:
 
 async def test_a_wider_window_shows_what_was_cut(make_app: MakeApp) -> None:
     app = make_app()
+    app.experiment.draft.set_text("execution.accumulation_reduction", "mean")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("2")
         await app.workers.wait_for_complete()

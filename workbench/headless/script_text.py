@@ -6,6 +6,7 @@ import shlex
 import sys
 from typing import Any
 
+from ipu_runtime.plan.advice import advise
 from workbench.core.planning.plan_text import plan_lines
 from workbench.core.planning.text_table import TextStyle
 from workbench.core.runs.run_store import StoredRun
@@ -57,7 +58,9 @@ def print_script(run: StoredRun) -> None:
         utf = (sys.stdout.encoding or "").lower().startswith("utf")
         trains = any(call.began.kind in TRAINING for call in calls)
         title = f"Plan of the first program{' that trains' if trains else ''}"
-        for line in plan_lines(plan, title, TextStyle(ascii_only=not utf)):
+        for line in plan_lines(
+            plan, title, TextStyle(ascii_only=not utf), advise(plan)
+        ):
             print_line(line)
     print_curves(run.series())
 

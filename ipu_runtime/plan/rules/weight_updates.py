@@ -51,7 +51,7 @@ def check_learning_rate(request: PlanRequest) -> Iterator[Problem]:
     factor = summed_gradients(request)
     if factor == 1:
         return
-    replicas = replica_count(request) if request.sums_replicas else 1
+    replicas = max(replica_count(request) * request.sums_replicas, 1)
     micro_batches = factor // replicas
     parts = ((micro_batches, "micro-batches"), (replicas, "replicas"))
     summed = " and ".join(f"{number} {word}" for number, word in parts if number > 1)

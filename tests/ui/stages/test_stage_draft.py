@@ -12,6 +12,7 @@ from tests.ui.conftest import MakeApp
 from tests.ui.screen_text import screen_text
 from tests.ui.stages.test_stages import open_stages, stages
 from workbench.ui.app import WorkbenchApp
+from workbench.ui.areas.configure import ConfigureArea
 from workbench.ui.content.layer_rows import LayerSpan, span_names
 from workbench.ui.widgets import stage_figures
 from workbench.ui.widgets.layer_table import LayerTable
@@ -134,6 +135,17 @@ async def test_fix_is_offered_only_where_something_is_proposed(
 ) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("2")
+        await settle(pilot, app)
+        assert "effective learning rate 0.08" in screen_text(app)
+        assert " f fix" in screen_text(app)
+        await pilot.press("f")
+        await settle(pilot, app)
+        assert app.experiment.draft.value("train.learning_rate") == 0.00125
+        await pilot.press("u")
+        app.query_one(ConfigureArea).show_field("execution.accumulation_reduction")
+        await pilot.press("f")
+        assert app.experiment.draft.changed() == ["execution.accumulation_reduction"]
         for area in ("2", "3"):
             await pilot.press(area)
             await settle(pilot, app)
@@ -158,7 +170,7 @@ async def test_advice_is_taken_by_enter_and_keeps_its_word(make_app: MakeApp) ->
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("3")
         await settle(pilot, app)
-        found = re.search(r"advice .*?(-\d+) % per batch", screen_text(app))
+        found = re.search(r"advice .*?, (\d+) % less", screen_text(app))
         assert found is not None
         before = app.experiment.draft.plan
         await pilot.press("enter")
@@ -167,7 +179,7 @@ async def test_advice_is_taken_by_enter_and_keeps_its_word(make_app: MakeApp) ->
         assert before is not None
         assert after is not None
         gain = after.ipu_us_per_batch / before.ipu_us_per_batch - 1
-        assert round(gain * 100) == int(found[1])
+        assert round(gain * 100) == -int(found[1])
 
 
 async def test_remedies_for_memory_leave_room_for_the_advice(
@@ -181,7 +193,8 @@ async def test_remedies_for_memory_leave_room_for_the_advice(
         text = " ".join(screen_text(app).split())
         assert "does not fit" in text
         assert "2 tells what would help" in text
-        assert ": fits, -28 % enter takes it" in text
+        assert ": fits, " in text
+        assert " 28 % less enter the cut is " in text
         assert "Timeline Grouped" in text
         await pilot.resize_terminal(120, 40)
         await settle(pilot, app)
@@ -214,7 +227,9 @@ async def test_no_cut_is_tried_while_keys_come(
 ) -> None:
     tried: list[object] = []
     monkeypatch.setattr(stage_figures, "REST_S", 3600.0)
-    monkeypatch.setattr(stage_figures, "advise_cut", lambda *args: tried.append(args))
+    monkeypatch.setattr(
+        stage_figures, "advise_experiment", lambda *args: tried.append(args)
+    )
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("3", "n")

@@ -6,12 +6,17 @@ import itertools
 
 import pytest
 
+from ipu_runtime.plan.rules.weight_updates import update_changes
 from workbench.core.editing.draft import Draft, blocking_problems, with_values
 from workbench.core.editing.mending import change_words, mending_values
 from workbench.core.editing.stage_editor import StageEditor
 from workbench.core.editing.stage_moves import cut_evenly, remove_stage
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.planning.cut_advice import advise_cut
+from workbench.core.experiment.preset_store import list_presets, load_preset
+from workbench.core.planning.advising import (
+    advice_words,
+    advise_experiment,
+    reason_words,
+)
 from workbench.core.planning.experiment_plan import plan_experiment
 
 ACCUMULATION = "execution.gradient_accumulation"
@@ -112,7 +117,8 @@ def test_advice_is_the_best_single_cut_by_the_plan() -> None:
     draft = Draft(load_preset("mnist-ipu-pipelined"))
     assert draft.spec is not None
     assert draft.plan is not None
-    advice = advise_cut(draft.spec, draft.plan, lambda: False)
+    found = advise_experiment(draft.spec, draft.plan)
+    advice = next(item for item in found if item.cuts)
     times = {}
     for cut in range(1, 7):
         stages = [0] * cut + [1] * (7 - cut)
@@ -120,6 +126,43 @@ def test_advice_is_the_best_single_cut_by_the_plan() -> None:
         spec.set({"pipeline.stages": stages})
         assert spec.spec is not None
         times[tuple(stages)] = plan_experiment(spec.spec).ipu_us_per_batch
-    assert advice is not None
-    assert advice.stages == min(times, key=times.__getitem__)
-    assert advise_cut(draft.spec, draft.plan, lambda: True) is None
+    assert advice.cuts == min(times, key=times.__getitem__)
+    assert advice_words(advice) == (
+        "cut after stage 0 down by one layer: 198 us per batch, 27 % less"
+    )
+    assert reason_words(advice) == (
+        "the cut is 4.8 times smaller: links 115 us to 34.7 us"
+    )
+    assert advise_experiment(draft.spec, draft.plan, lambda: True) == ()
+
+
+def test_locked_layers_are_not_advised_to_move() -> None:
+    draft = Draft(load_preset("mnist-ipu-pipelined"))
+    draft.set({"pipeline.locked": ["dense", "flatten"]})
+    assert draft.spec is not None
+    assert draft.plan is not None
+    names = [layer.name for layer in draft.layers]
+    for item in advise_experiment(draft.spec, draft.plan):
+        for at, stage in enumerate(item.cuts):
+            assert names[at] not in ("dense", "flatten") or stage == draft.stages[at]
+
+
+@pytest.mark.parametrize("name", [preset.name for preset in list_presets()])
+def test_advice_that_is_taken_is_as_fast_as_it_says_and_trains_the_same(
+    name: str,
+) -> None:
+    draft = Draft(load_preset(name))
+    assert draft.spec is not None
+    assert draft.plan is not None
+    own, found = draft.plan.request, advise_experiment(draft.spec, draft.plan)
+    times = [item.us_per_batch for item in found]
+    assert times == sorted(times)
+    for item in found:
+        draft.set(item.changes)
+        assert draft.why_not_run == ""
+        assert draft.spec is not None
+        plan = plan_experiment(draft.spec)
+        assert plan.ipu_us_per_batch == pytest.approx(item.us_per_batch)
+        assert update_changes(own, plan.request) == ()
+        assert item.before_us > item.after_us
+        draft.undo()

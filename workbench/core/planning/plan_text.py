@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from ipu_runtime.plan.advice import Advice, advise
+from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
@@ -13,18 +13,28 @@ from ipu_runtime.plan.step_parts import step_parts, step_words
 from ipu_runtime.reports.epoch_words import epoch_words
 from ipu_runtime.reports.instance_words import host_words, instance_words
 from ipu_runtime.reports.quantities import count, duration, microseconds, share
+from workbench.core.planning.advising import advice_words, reason_words
 from workbench.core.planning.plan_tables import layer_lines, memory_lines, stage_lines
 from workbench.core.planning.text_table import TextStyle, bar, table_lines
 from workbench.core.planning.timeline_text import legend, replica_lines, timeline_lines
 
 _BAR = 24
 _MOST_REPLICAS = 4
+_MOST_SHOWN = 16
+"""Layers whose stages are worth reading."""
 
 
 def plan_lines(
-    plan: Plan, title: str, style: TextStyle, samples: str = ""
+    plan: Plan,
+    title: str,
+    style: TextStyle,
+    samples: str = "",
+    advice: Sequence[Advice] = (),
 ) -> list[str]:
-    """Return the whole plan; `samples` says what an epoch makes of the data."""
+    """Return the whole plan, with what would help.
+
+    `samples` says what an epoch makes of the data.
+    """
     lines = [title, _device(plan, style), ""]
     lines += _headline(plan)
     notes = [text for text in (samples, epoch_words(plan)) if text]
@@ -36,7 +46,6 @@ def plan_lines(
         lines += ["", *_timeline(plan, style)]
     else:
         lines += ["", *layer_lines(plan.layers, style)]
-    advice = advise(plan)
     if advice:
         lines += ["", *_advice_lines(advice)]
     return [*lines, "", *_problems(plan.problems)]
@@ -45,19 +54,10 @@ def plan_lines(
 def _advice_lines(advice: Sequence[Advice]) -> list[str]:
     lines = ["What would help (modelled, each alone)"]
     for item in advice:
-        lines.append(
-            f"  {item.where} = {_value(item.value)}: "
-            f"{microseconds(item.us_per_batch)} per batch, "
-            f"{share(item.saved)} less"
-        )
-        lines.append(f"    because {item.reason}")
+        lines += [f"  {advice_words(item)}", f"    {reason_words(item)}"]
+        if item.cuts and len(item.cuts) <= _MOST_SHOWN:
+            lines.append(f"    --set 'pipeline.stages={list(item.cuts)}'")
     return lines
-
-
-def _value(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {item}" for name, item in value.items())
-    return str(value)
 
 
 def _device(plan: Plan, style: TextStyle) -> str:

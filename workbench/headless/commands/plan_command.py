@@ -123,6 +123,7 @@ def run_plan(args: argparse.Namespace) -> int:
             print_json(row | more_json | _instead(plan, spec, loaded.preset.name))
         elif code is not ExitCode.USAGE:
             # Late, because planning in a loop should start quickly.
+            from workbench.core.planning.advising import advise_experiment
             from workbench.core.planning.plan_text import plan_lines
             from workbench.core.runs.cpu_figures import cpu_lines
 
@@ -134,7 +135,8 @@ def run_plan(args: argparse.Namespace) -> int:
                 tables = spec_to_tables(spec)
                 shown = cpu_lines(plan, title, tables, loaded.preset.name)
             else:
-                shown = plan_lines(plan, title, text_style(args), samples)
+                advice = () if args.inference else advise_experiment(spec, plan)
+                shown = plan_lines(plan, title, text_style(args), samples, advice)
             for line in (*shown, *more_text):
                 print_line(line)
             if args.schedules:

@@ -206,8 +206,7 @@ class StagesArea(Area):
         if advice is None:
             self.say("there is no advice to take: b searches all cuts")
             return
-        text, _, _ = advice.text.partition(":")
-        self._apply(Move(advice.stages, text))
+        self._apply(Move(advice.cuts, advice.what))
 
     def action_stage_fold(self) -> None:
         """Fold or unfold the block."""

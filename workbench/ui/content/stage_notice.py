@@ -8,12 +8,13 @@ from typing import Any
 
 from textual.content import Content
 
+from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.reports.quantities import change, microseconds
 from workbench.core.editing.draft import Draft, check_tables, with_values
 from workbench.core.editing.mending import change_words
 from workbench.core.editing.stage_editor import Edited
-from workbench.core.planning.cut_advice import CutAdvice
+from workbench.core.planning.advising import advice_words, reason_words
 from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, line, lines, wrapped
 
 
@@ -66,7 +67,7 @@ def change_notice(edited: Edited) -> Callable[[int], Content]:
     return build
 
 
-def advice_line(advice: CutAdvice | None, known: bool) -> Content:
+def advice_line(advice: Advice | None, known: bool) -> Content:
     """Return the move of one cut that helps most."""
     if not known:
         return line((" advice  trying every cut in other places", MUTED))
@@ -74,9 +75,8 @@ def advice_line(advice: CutAdvice | None, known: bool) -> Content:
         return line(
             (" advice  no other place of one cut is better; b searches all", MUTED)
         )
-    return line(
+    head = line(
         (" advice  ", MUTED),
-        (advice.text, GOOD),
-        ("   enter", MARK),
-        (" takes it", MUTED),
+        (advice_words(advice), GOOD),
     )
+    return lines(head, line(("  enter  ", MARK), reason_words(advice)))

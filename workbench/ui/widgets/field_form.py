@@ -68,7 +68,9 @@ class FieldForm(RowList):
         hidden = [
             path
             for path in draft_fields()
-            if not self._lets_through(path, changed) and draft.problem_at(path)
+            if not self._lets_through(path, changed)
+            and (problem := draft.problem_at(path))
+            and problem.severity is not Severity.WARNING
         ]
         for group, members in form_groups().items():
             chosen = [path for path in members if self._lets_through(path, changed)]
@@ -77,7 +79,8 @@ class FieldForm(RowList):
                 continue
             folded = group in self._folded and not narrowed
             wrong = [path for path in members if draft.problem_at(path)]
-            rows.append(_heading(group, members, changed, wrong, folded))
+            problems = [told for path in wrong if (told := draft.problem_at(path))]
+            rows.append(_heading(group, members, changed, problems, folded))
             for path in wrong if folded else chosen:
                 rows += list(_field_rows(draft, path, path in changed, width))
         if not rows:
@@ -150,17 +153,24 @@ def form_groups() -> dict[str, list[str]]:
 
 
 def _heading(
-    group: str, members: list[str], changed: set[str], wrong: list[str], folded: bool
+    group: str,
+    members: list[str],
+    changed: set[str],
+    problems: list[Problem],
+    folded: bool,
 ) -> Row:
     title = _TITLES.get(group, f"IPU · {group.removeprefix('ipu.')}")
     count = len(changed.intersection(members))
+    warnings = sum(item.severity is Severity.WARNING for item in problems)
+    wrong = len(problems) - warnings
     note = plural(len(members), "field") + (f", {count} changed" if count else "")
     return Row(
         line(
             ("▸ " if folded else "▾ ", MUTED),
             (title, HEADING),
             (f"  {note}", MUTED),
-            (f"  {len(wrong)} to mend", BAD) if wrong else "",
+            (f"  {wrong} to mend", BAD) if wrong else "",
+            (f"  {plural(warnings, 'warning')}", WARN) if warnings else "",
         ),
         f"{_GROUP}{group}",
     )

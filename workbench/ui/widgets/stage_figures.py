@@ -9,11 +9,12 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.quantities import microseconds, share
 from workbench.core.editing.draft import Draft
 from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.cut_advice import CutAdvice, advise_cut
+from workbench.core.planning.advising import advise_experiment
 from workbench.ui.content.pieces import lines
 from workbench.ui.content.plan_summary import plan_line
 from workbench.ui.content.stage_bars import (
@@ -44,7 +45,7 @@ class StageFigures(Vertical):
     class Advised(Message):
         """Every cut has been tried in other places."""
 
-        def __init__(self, spec: ExperimentSpec, advice: CutAdvice | None) -> None:
+        def __init__(self, spec: ExperimentSpec, advice: Advice | None) -> None:
             super().__init__()
             self.spec, self.advice = spec, advice
 
@@ -74,7 +75,7 @@ class StageFigures(Vertical):
             self._show_figures(draft, plan)
         self._show_advice(draft)
 
-    def advice_for(self, draft: Draft) -> CutAdvice | None:
+    def advice_for(self, draft: Draft) -> Advice | None:
         """Return the advice for the present stages, if there is any."""
         advised = self._advised
         known = advised is not None and advised.spec is draft.spec
@@ -122,7 +123,8 @@ class StageFigures(Vertical):
         await asyncio.sleep(REST_S)
         worker = get_current_worker()
         cancelled = lambda: worker.is_cancelled  # noqa: E731
-        advice = await asyncio.to_thread(advise_cut, spec, plan, cancelled)
+        found = await asyncio.to_thread(advise_experiment, spec, plan, cancelled)
+        advice = next((item for item in found if item.cuts), None)
         self.post_message(self.Advised(spec, advice))
 
     @on(Advised)
