@@ -39,6 +39,8 @@ def print_explanation(
         print_line("without effect on the modelled time:")
     for item in explanation.without_effect:
         print_line(f"  {change_words(item)}")
+    for text in explanation.training:
+        print_line(f"It trains otherwise: {text}.")
     if len(explanation.steps) > 2:
         print_line(ORDER_NOTE)
 

@@ -58,9 +58,8 @@ def print_script(run: StoredRun) -> None:
         utf = (sys.stdout.encoding or "").lower().startswith("utf")
         trains = any(call.began.kind in TRAINING for call in calls)
         title = f"Plan of the first program{' that trains' if trains else ''}"
-        for line in plan_lines(
-            plan, title, TextStyle(ascii_only=not utf), advise(plan)
-        ):
+        style = TextStyle(ascii_only=not utf)
+        for line in plan_lines(plan, title, style, advice=advise(plan)):
             print_line(line)
     print_curves(run.series())
 

@@ -161,10 +161,10 @@ def test_gradients_travel_between_ipus_however_many_hosts_there_are() -> None:
 
 
 def test_text_says_who_has_what() -> None:
-    text = "\n".join(plan_lines(_pod(4), "title", TextStyle(120, ascii_only=True), ()))
+    text = "\n".join(plan_lines(_pod(4), "title", TextStyle(120, ascii_only=True)))
     assert "64 replicas | 4 instances of 16 IPUs | 4 hosts" in text
     assert "each host" in text
-    alone = "\n".join(plan_lines(_plan("mnist-ipu"), "title", TextStyle(120), ()))
+    alone = "\n".join(plan_lines(_plan("mnist-ipu"), "title", TextStyle(120)))
     assert "instance" not in alone
 
 

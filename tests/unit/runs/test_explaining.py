@@ -6,6 +6,7 @@ import pytest
 
 from tests.ui.runs.scripted_runs import record_run
 from tests.ui.runs.test_script_runs import record_script
+from workbench.core.comparing.compare import compare_runs
 from workbench.core.comparing.explaining import explain, explanation_to_json
 from workbench.core.experiment.overrides import apply_overrides
 from workbench.core.experiment.preset_store import load_preset
@@ -124,3 +125,21 @@ def test_a_run_without_a_plan_says_so() -> None:
 
     assert explanation.problem == f"{script.run_id} has no plan to begin with"
     assert explanation_to_json(script, script, explanation)["steps"] == []
+
+
+def test_what_trains_otherwise_is_told_beside_the_times() -> None:
+    first = open_run(record_run("mnist-ipu-pipelined"))
+    second = open_run(record_run("mnist-ipu-pipelined", FOUR_STAGES))
+    explanation = explain(first, second)
+    assert explanation.training == (
+        "1,024 samples per update instead of 512: 2 times fewer updates an epoch",
+        "effective learning rate 0.08 to 0.16 (sum of 16 gradients)",
+    )
+    row = explanation_to_json(first, second, explanation)
+    assert row["training_changes"] == list(explanation.training)
+    rows = {row.name: row for row in compare_runs([first, second]).metrics}
+    assert rows["samples per update"].values == (512, 1024)
+    assert rows["effective learning rate"].values == pytest.approx((0.08, 0.16))
+    assert rows["effective learning rate"].best_index is None
+    alike = {row.name for row in compare_runs([first, first]).metrics}
+    assert "effective learning rate" not in alike

@@ -9,6 +9,7 @@ from typing import Any
 from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.rules.weight_updates import update_changes
 from workbench.core.comparing.model_words import model_of, model_words
 from workbench.core.editing.draft import draft_fields, value_in
 from workbench.core.experiment.field_differences import FieldDifference
@@ -52,6 +53,8 @@ class Way:
     """None if it could not run like that."""
     start: Plan
     end: Plan
+    training: tuple[str, ...] = ()
+    """What differs in the training itself, in words."""
 
 
 def way_between(first: StoredRun, second: StoredRun) -> Way | str:
@@ -62,14 +65,18 @@ def way_between(first: StoredRun, second: StoredRun) -> Way | str:
                 f"{run.run_id} ran on the CPU, of which nothing is modelled; "
                 "their measured times compare"
             )
+    before, after = request_of(first), request_of(second)
     if first.script or second.script:
-        before, after = _request(first), _request(second)
         if before is None or after is None:
             return f"{(second if before else first).run_id} has no plan to begin with"
         changes = _request_changes(before, after)
-        return _way(changes, lambda taken: _requested(before, after, taken))
-    changes = _field_changes(first, second)
-    return _way(changes, lambda taken: _planned(first.tables, second.tables, taken))
+        way = _way(changes, lambda taken: _requested(before, after, taken))
+    else:
+        changes = _field_changes(first, second)
+        way = _way(changes, lambda taken: _planned(first.tables, second.tables, taken))
+    if isinstance(way, str) or before is None or after is None:
+        return way
+    return replace(way, training=update_changes(before, after))
 
 
 def _way(
@@ -111,7 +118,8 @@ def _planned(
     return _usable(plan_experiment(spec, with_remedies=False)) if spec else None
 
 
-def _request(run: StoredRun) -> PlanRequest | None:
+def request_of(run: StoredRun) -> PlanRequest | None:
+    """Return what the plan of a run was asked, if that is known."""
     if run.script:
         return recorded_request(run)
     spec, _ = validate(run.tables)

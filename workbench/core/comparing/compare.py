@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.model.model_spec import ModelSpec
+from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.rules.weight_updates import effective_rate, samples_per_update
+from workbench.core.comparing.changed_plans import request_of
 from workbench.core.comparing.model_words import model_of, model_words
 from workbench.core.comparing.outcome import READINGS, Choice, Outcome, read_outcome
 from workbench.core.comparing.run_names import RunNames, name_runs
@@ -77,6 +80,12 @@ _UNRANKED = ("epochs", "seconds")
 """Runs of different lengths are not better or worse for it."""
 
 
+_UPDATES: Mapping[str, Callable[[PlanRequest], float]] = {
+    "samples per update": samples_per_update,
+    "effective learning rate": effective_rate,
+}
+
+
 def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
     """Put runs side by side, in the order given."""
     outcomes = [read_outcome(run) for run in runs]
@@ -89,6 +98,7 @@ def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
             ranked = key not in (*_UNRANKED, *units)
             best = _best_index(values, choose) if ranked else None
             metrics.append(MetricRow(name, key, values, best, units.get(key, "")))
+    metrics += _of_updates(runs)
     models = tuple(model_of(run) for run in runs)
     words = [model_words(model) for model in models]
     return Comparison(
@@ -99,6 +109,18 @@ def compare_runs(runs: Sequence[StoredRun]) -> Comparison:
         models,
         name_runs(runs, _settings(fields), words),
     )
+
+
+def _of_updates(runs: Sequence[StoredRun]) -> Iterator[MetricRow]:
+    """Yield what weight updates are made of, where that differs; none is better."""
+    requests = [request_of(run) for run in runs]
+    for name, figure in _UPDATES.items():
+        values = tuple(
+            (figure(request) or None) if request and request.training else None
+            for request in requests
+        )
+        if len(set(values) - {None}) > 1:
+            yield MetricRow(name, name.replace(" ", "_"), values, None)
 
 
 def _fields(runs: Sequence[StoredRun]) -> tuple[FieldDifference, ...]:

@@ -43,6 +43,8 @@ class Explanation:
     without_effect: tuple[FieldDifference, ...]
     problem: str = ""
     """Why there is nothing to tell; empty if there is."""
+    training: tuple[str, ...] = ()
+    """What differs in the training itself, in words."""
 
 
 def explain(first: StoredRun, second: StoredRun) -> Explanation:
@@ -61,9 +63,8 @@ def explain(first: StoredRun, second: StoredRun) -> Explanation:
         else:
             steps.append(step)
         before = plan
-    return Explanation(
-        "sample" if per_sample else "batch", tuple(steps), tuple(idle), ""
-    )
+    unit = "sample" if per_sample else "batch"
+    return Explanation(unit, tuple(steps), tuple(idle), training=way.training)
 
 
 def change_words(
@@ -95,6 +96,7 @@ def explanation_to_json(
             }
             for step in explanation.steps
         ],
+        "training_changes": list(explanation.training),
         "without_effect": [_change_json(item) for item in explanation.without_effect],
     }
 

@@ -10,7 +10,16 @@ from workbench.core.comparing.explanation_lines import (
     WaterfallLine,
     waterfall,
 )
-from workbench.ui.content.pieces import BAD, GOOD, HEADING, MUTED, line, lines, wrapped
+from workbench.ui.content.pieces import (
+    BAD,
+    GOOD,
+    HEADING,
+    MUTED,
+    WARN,
+    line,
+    lines,
+    wrapped,
+)
 
 _DELTA, _TIME, _MEMORY, _RATE, _BAR = 20, 9, 7, 10, 14
 _WIDE = 84
@@ -37,6 +46,10 @@ def explanation_text(
             line(f"  {text}")
             for change in explanation.without_effect
             for text in wrapped(change_words(change), width - 2)
+        ]
+    for text in explanation.training:
+        rows += [
+            line((row, WARN)) for row in wrapped(f"It trains otherwise: {text}.", width)
         ]
     notes = (
         f"All times are modelled and of one {explanation.unit}; memory is how full "
