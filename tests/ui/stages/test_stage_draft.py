@@ -108,7 +108,7 @@ async def test_what_cannot_run_says_why_and_is_mended_in_place(
         assert "cannot run yet" in text
         assert app.experiment.draft.why_not_run in text
         assert "last plan that could run" in text
-        assert "f gradient_accumulation 6 to 8" in text
+        assert "f batch_size 64 to 48, gradient_accumulation 6 to 8" in text
         await pilot.press("f")
         await settle(pilot, app)
         assert app.experiment.draft.value(ACCUMULATION) == 8

@@ -67,11 +67,7 @@ def is_captured(spec: ExperimentSpec) -> bool:
 
 def check_source_api(spec: ExperimentSpec) -> Iterator[Problem]:
     """Not every interface, and no pipeline, takes every model of the user's own."""
-    if (
-        spec.model.source
-        and not is_captured(spec)
-        and spec.execution.api in ESTIMATORS
-    ):
+    if spec.model.source and not is_captured(spec) and spec.execution.api in ESTIMATORS:
         yield Problem(
             "execution.api",
             f"{spec.execution.api} makes its model of layers, not of model.source",
