@@ -74,6 +74,7 @@ class LoopBuilder:
             dict(zip(names, loop_sums, strict=False)),
             loop.operation,
             accumulation=loop.accumulation,
+            sums_micro_batches=loop.sums,
             replicas=len(loop.carried),
             instance=loop.instance,
             broadcasts=loop.broadcasts,

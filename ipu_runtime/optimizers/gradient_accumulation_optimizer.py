@@ -57,7 +57,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
         count = self._accumulation.micro_batches
         if count == 1:
             return self._update(pairs, global_step, name)
-        require_multiple_of(count)
+        require_multiple_of(count, sums=self._accumulation.method.sums)
         counter = _state("accumulated_mini_batches", [], tf.int32)
         index = counter.read_value()
         accumulators = [

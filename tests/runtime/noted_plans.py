@@ -10,6 +10,7 @@ from ipu_runtime.engine.planning import program_plan
 from ipu_runtime.plan import planner
 from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.plan_json import plan_to_json
+from ipu_runtime.plan.rules.weight_updates import summed_gradients
 from workbench.core.experiment.experiment_spec import ExperimentSpec
 from workbench.core.runs.events import Event, RunStatus
 from workbench.core.runs.run_context import RunControl
@@ -54,6 +55,12 @@ def figures(plan: Plan) -> dict[str, Any]:
     """Return everything modelled, whatever order the layers are listed in."""
     modelled = plan_to_json(plan)
     asked = modelled.pop("request")
+    # The engine does not know the rate, which a callback may change, but by how much
+    # sums make it larger.
+    del asked["learning_rate"]
+    of_rate = "train.learning_rate"
+    modelled["problems"] = [p for p in modelled["problems"] if p["where"] != of_rate]
+    modelled["summed"] = summed_gradients(plan.request)
     # Where IPUs are selected does not matter once their number is known.
     asked["config"].pop("auto_select_ipus", None)
     if asked["pipeline"]:

@@ -37,7 +37,7 @@ class EstimatorProgram:
     accumulation: int = 1
     """Micro-batches of one weight update, on one replica."""
     sums_micro_batches: bool = False
-    """Whether an update takes their sum, as far as a pipeline tells."""
+    """Whether an update takes their sum."""
     replicas: int = 1
     instance: Instance = field(default_factory=Instance)
     """This process among those that run the program together."""

@@ -64,7 +64,9 @@ def graph_request(
         label_values=values_per_sample(targets),
         steps_per_execution=batches_per_loop,
         gradient_accumulation=program.accumulation if training else 1,
-        sums_micro_batches=program.sums_micro_batches,
+        sums_micro_batches=training
+        and program.accumulation > 1
+        and program.sums_micro_batches,
         optimizer=_optimizer() if training else "sgd",
         training=training,
         api=api,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ipu_runtime.engine.pipeline.pipeline_setup import Cut
 from ipu_runtime.engine.planning.program_plan import on_device, values_per_sample
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.rules.replica_counts import replica_count
 from ipu_runtime.system.device import Device
 
 
@@ -45,14 +47,15 @@ def keras_request(
         label_values=values_per_sample(targets),
         steps_per_execution=per_execution,
         gradient_accumulation=accumulation,
-        sums_micro_batches=sums_micro_batches,
-        # PopDistStrategy divides losses by the number of replicas.
-        sums_replicas=device.loss_scale_replicas == 1,
+        sums_micro_batches=sums_micro_batches and accumulation > 1,
         optimizer=_name_of(optimizer) if optimizer is not None else "sgd",
         training=optimizer is not None,
         pipeline=cut.request() if cut else None,
     )
-    return on_device(request, device)
+    whole = on_device(request, device)
+    # PopDistStrategy divides losses by the number of replicas.
+    sums = device.loss_scale_replicas == 1 and replica_count(whole) > 1
+    return replace(whole, sums_replicas=whole.training and sums)
 
 
 def _name_of(optimizer: Any) -> str:

@@ -44,6 +44,8 @@ class DeviceLoop:
     """Iterations of one weight update, where an optimizer accumulates gradients."""
     instance: Instance = field(default_factory=Instance)
     """This process among those whose replicas exchange values."""
+    sums: bool = False
+    """Whether what is accumulated is summed, not averaged."""
 
 
 def build_loop(
@@ -123,6 +125,7 @@ def build_loop(
         variables.broadcasts,
         max(waiting.multiples, default=1),
         instance,
+        waiting.sums,
     )
 
 
@@ -184,6 +187,7 @@ class _Trace:
 
     tell: list[Callable[[int], None]] = field(default_factory=list)
     multiples: list[int] = field(default_factory=list)
+    sums: bool = False
     broadcasts: list[Any] = field(default_factory=list)
     """Of values that it keeps; done before the program starts."""
 
@@ -209,8 +213,13 @@ def run_before_program(operation: Any) -> None:
     waiting.broadcasts.append(operation)
 
 
-def require_multiple_of(count: int) -> None:
-    """Let the loop being traced run a multiple of `count` iterations only."""
+def require_multiple_of(count: int, *, sums: bool) -> None:
+    """Let the loop being traced run a multiple of `count` iterations only.
+
+    Args:
+        count: Mini-batches of a weight update.
+        sums: Whether the update takes their sum.
+    """
     waiting = _waiting.get()
     if waiting is None:
         raise ValueError(
@@ -218,6 +227,7 @@ def require_multiple_of(count: int) -> None:
             "it: ipu.loops.repeat, or an estimator."
         )
     waiting.multiples.append(count)
+    waiting.sums |= sums
 
 
 @contextmanager

@@ -96,6 +96,7 @@ async def test_a_script_is_run_captured_changed_and_compared(
         await pilot.press("enter")
         await until(pilot, lambda: app.experiment.current_preset == "tiny")
         app.experiment.draft.set_text("pipeline.stages", "[0, 1, 1]")
+        app.experiment.draft.set_text("execution.accumulation_reduction", "mean")
         await pilot.press("3")
         await pilot.pause()
         assert "no problems" in screen_text(app)

@@ -24,7 +24,7 @@ from workbench.core.experiment.api_rules import is_captured
 from workbench.core.experiment.experiment_spec import Execution, ExperimentSpec
 from workbench.core.experiment.losses import label_values
 from workbench.core.experiment.resolved_model import resolved
-from workbench.core.experiment.topology import selected_ipus
+from workbench.core.experiment.topology import selected_ipus, topology
 from workbench.core.locations import hardware_file
 
 CPU = "cpu"
@@ -48,8 +48,9 @@ def plan_request(spec: ExperimentSpec) -> PlanRequest:
         ),
         steps_per_execution=training_steps_per_execution(spec),
         gradient_accumulation=spec.execution.gradient_accumulation,
-        sums_micro_batches=spec.execution.accumulation_reduction == "sum",
-        sums_replicas=sums_replicas(spec.execution),
+        sums_micro_batches=spec.execution.gradient_accumulation > 1
+        and spec.execution.accumulation_reduction == "sum",
+        sums_replicas=topology(spec).replicas > 1 and sums_replicas(spec.execution),
         # What a script was captured of sets its rate itself.
         learning_rate=0.0 if is_captured(spec) else spec.train.learning_rate,
         optimizer=spec.train.optimizer,
@@ -89,6 +90,9 @@ def _on_test_data(spec: ExperimentSpec, request: PlanRequest) -> PlanRequest:
         batches=count(spec).test.batches,
         steps_per_execution=evaluation_steps_per_execution(spec),
         gradient_accumulation=1,
+        sums_micro_batches=False,
+        sums_replicas=False,
+        learning_rate=0.0,
         optimizer="sgd",
     )
 

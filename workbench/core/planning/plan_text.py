@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
+from textwrap import TextWrapper, wrap
 
 from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.plan import Plan
@@ -48,7 +48,7 @@ def plan_lines(
         lines += ["", *layer_lines(plan.layers, style)]
     if advice:
         lines += ["", *_advice_lines(advice)]
-    return [*lines, "", *_problems(plan.problems)]
+    return [*lines, "", *_problems(plan.problems, style)]
 
 
 def _advice_lines(advice: Sequence[Advice]) -> list[str]:
@@ -160,11 +160,19 @@ def _timeline(plan: Plan, style: TextStyle) -> list[str]:
     return [heading, *(f"  {line}" for line in (*lines, *notes))]
 
 
-def _problems(problems: Sequence[Problem]) -> list[str]:
+def _problems(problems: Sequence[Problem], style: TextStyle) -> list[str]:
     if not problems:
         return ["Problems: none"]
-    lines = [f"  {item.severity.value}: {item}" for item in problems]
-    return ["Problems", *lines]
+    texts = (f"{item.severity.value}: {item}" for item in problems)
+    # Names of fields and files are not cut.
+    wrapper = TextWrapper(
+        style.width - 4,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    rows = (row for text in texts for row in wrapper.wrap(text))
+    return ["Problems", *(f"  {row}" for row in rows)]
 
 
 def _number(value: int, word: str) -> str:
