@@ -16,6 +16,7 @@ from typing import Protocol
 
 from ipu_runtime.installing.install import install
 from ipu_runtime.installing.spawned import reach_spawned
+from ipu_runtime.reports.plain_text import plain_line
 from ipu_runtime.system.environment import prepare_environment
 
 Failed = Callable[[BaseException], int | None]
@@ -50,12 +51,13 @@ def run_script(
     file = Path(script)
     for name, what in ((script, "script"), (custom_ops, "file for --custom-ops")):
         if name is not None and not Path(name).is_file():
-            print(f"ipu_runtime: {name}: no such {what}", file=sys.stderr)
+            text = f"ipu_runtime: {name}: no such {what}"
+            print(plain_line(text), file=sys.stderr)
             return 2
     if file.suffix == ".ipynb":
         print(
-            f"ipu_runtime: {script}: a notebook is no script; open it with Jupyter and "
-            "begin with: import ipu_runtime; ipu_runtime.install()",
+            f"ipu_runtime: {plain_line(script)}: a notebook is no script; open it with "
+            "Jupyter and begin with: import ipu_runtime; ipu_runtime.install()",
             file=sys.stderr,
         )
         return 2

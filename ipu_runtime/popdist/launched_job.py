@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ipu_runtime.popdist.poprun_options import PoprunOptions
+from ipu_runtime.reports.plain_text import plain_text
 from ipu_runtime.system.ring_sockets import (
     NETWORK_ALLOWED,
     SECRET,
@@ -242,4 +243,4 @@ def _signal_group(instance: subprocess.Popen[str], number: signal.Signals) -> No
 
 def say(text: str) -> None:
     """Tell something that no instance has written."""
-    print(f"poprun: {text}", file=sys.stderr, flush=True)
+    print(plain_text(f"poprun: {text}"), file=sys.stderr, flush=True)

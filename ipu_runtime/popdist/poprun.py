@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 
 from ipu_runtime.popdist.launched_job import run_job
 from ipu_runtime.popdist.poprun_options import parse_options
+from ipu_runtime.reports.plain_text import plain_line
 
 _HOSTS = "ipu_runtime.hosts"
 """Entry points of who can start instances elsewhere; the runtime itself cannot."""
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return run_job(options)
     except OSError as error:
-        print(f"poprun: {options.command[0]}: {error.strerror}", file=sys.stderr)
+        text = f"poprun: {options.command[0]}: {error.strerror}"
+        print(plain_line(text), file=sys.stderr)
         return 2
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from ipu_runtime.reports.plain_text import plain_line
 from ipu_runtime.system.instances import instance_of
 
 _WITHOUT_EFFECT = (
@@ -114,7 +115,7 @@ def parse_options(arguments: Sequence[str]) -> PoprunOptions:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"poprun: {message}\n")
+        self.exit(2, plain_line(f"poprun: {message}") + "\n")
 
 
 def _parser() -> _Parser:

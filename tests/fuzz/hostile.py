@@ -18,6 +18,8 @@ NASTY_TEXTS = (
     "line\nbreak\r\n\ttab",
     "[bold]markup[/bold]",
     "[@click=app.quit]press[/]",
+    "[/x]",
+    "[B]x[$nothing",
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
     "../../etc/passwd",

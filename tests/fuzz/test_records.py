@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,73 @@ def test_points_of_sweeps_cut_or_corrupted_at_any_byte(
     path = home / "sweeps" / "s" / name
     path.write_bytes(data.draw(damaged(path.read_bytes())))
     command("sweep", "--resume=s")
+
+
+@cases
+@given(data=st.data())
+def test_links_and_pipes_anywhere_in_a_store(home: Path, data: st.DataObject) -> None:
+    shutil.rmtree(home, ignore_errors=True)
+    victim = home.with_name("victim")
+    victim.mkdir(exist_ok=True)
+    (victim / "file").write_text("before")
+    record = RunRecord.create(load_preset(PRESET).tables, PRESET)
+    for event in EVENTS:
+        record.append(event)
+    record.finish(RunStatus.STOPPED, "", {"seconds": 3.0})
+    grid = ("--plan-only", "--grid=data.batch_size=16,32")
+    assert command("sweep", PRESET, *grid, "--group=s").code == 0
+    inside = sorted(
+        path
+        for path in home.rglob("*")
+        if path not in (home / "runs", home / "sweeps", home / "models")
+    )
+    free = [home / "runs" / ".index.json", record.directory / "notes.json"]
+    place = data.draw(st.sampled_from([*inside, *free]))
+    was_directory = place.is_dir()
+    if was_directory:
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    kind = data.draw(st.sampled_from(("file", "directory", "nothing", "pipe")))
+    target = {"file": victim / "file", "directory": victim}.get(kind, home / "gone")
+    os.mkfifo(place) if kind == "pipe" else place.symlink_to(target)
+    for _ in range(2):
+        _read_everywhere(record.directory)
+        command("runs", "note", record.run_id, "text")
+        command("runs", "tag", record.run_id, "tag")
+        command("sweep", "--resume=s")
+    resumable = place.is_relative_to(record.directory)
+    if resumable and place.name != record.run_id:
+        assert command("run", "--resume", record.run_id).code != 0
+    command("runs", "delete", "--yes", record.run_id)
+    assert [path.name for path in victim.iterdir()] == ["file"]
+    assert (victim / "file").read_text() == "before"
+
+
+@cases
+@given(data=st.data())
+def test_foreign_records_that_name_code(run: Path, data: st.DataObject) -> None:
+    ran, evil = run.with_name("ran"), run.parent.parent / "evil.py"
+    evil.write_text(f"open({str(ran)!r}, 'w')\ndef build(): ...\n")
+    path = run / "run.json"
+    content = path.read_bytes()
+    description: Any = json.loads(content)
+    tables = description["spec"]
+    section, key = data.draw(
+        st.sampled_from((("model", "source"), ("data", "dataset")))
+    )
+    tables[section][key] = f"{evil}:build"
+    said = st.sampled_from((True, "", "0" * 64, None, 1)) | values
+    for name in ("trusted", "content"):
+        if data.draw(st.booleans()):
+            tables[section][name] = data.draw(said)
+    if data.draw(st.booleans()):
+        tables["model"].pop("layers", None)
+    description["status"] = "stopped"
+    try:
+        path.write_text(json.dumps(description), encoding="utf-8")
+        _read_everywhere(run)
+        assert command("run", "--resume", run.name).code != 0
+        command("export", run.name, "--trust")
+    finally:
+        path.write_bytes(content)
+    assert not ran.exists()

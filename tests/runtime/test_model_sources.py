@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import runpy
 import shutil
 import subprocess
@@ -429,6 +430,46 @@ def test_a_packed_model_with_its_optimizer_is_read(tmp_path: Path) -> None:
     read = trainable_model(parse_source(str(path)), 1, trust=False).get_weights()
     for got, wanted in zip(read, expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+def _without(content: bytes, end: str) -> bytes:
+    """Return weights without the first variable whose name ends so."""
+    file = io.BytesIO(content)
+    with h5py.File(file, "r+") as weights:
+        names: list[str] = []
+        weights.visit(names.append)
+        del weights[next(name for name in names if name.endswith(end))]
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("command", ["plan", "import"])
+@pytest.mark.parametrize("damage", ["no weights", "a bias less", "of another model"])
+def test_weights_that_cannot_be_loaded_are_refused_before_training(
+    command: str, damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, units in (("whole", 16), ("other", 5)):
+        layers = [keras.Input((8,)), keras.layers.Dense(units), keras.layers.Dense(3)]
+        keras.Sequential(layers).save(tmp_path / f"{name}.keras")
+    with zipfile.ZipFile(tmp_path / "other.keras") as archive:
+        others = archive.read("model.weights.h5")
+    broken = tmp_path / "broken.keras"
+    with (
+        zipfile.ZipFile(tmp_path / "whole.keras") as whole,
+        zipfile.ZipFile(broken, "w") as archive,
+    ):
+        for item in whole.infolist():
+            content = whole.read(item)
+            if item.filename.endswith(".h5"):
+                if damage == "no weights":
+                    continue
+                less = damage == "a bias less"
+                content = _without(content, "vars/1") if less else others
+            archive.writestr(item, content)
+    assert main([command, str(tmp_path / "whole.keras")], {}, _no_app) == 0
+    capsys.readouterr()
+    assert main([command, str(broken)], {}, _no_app) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert "broken.keras cannot be read" in lines[-1]
 
 
 def test_a_lambda_runs_only_when_trusted(

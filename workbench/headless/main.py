@@ -6,8 +6,9 @@ import argparse
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
+from ipu_runtime.reports.plain_text import plain_line
 from workbench.core.cluster.place import ClusterError
 from workbench.core.experiment.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
 from workbench.core.locations import NoHomeError
@@ -90,6 +91,14 @@ def main(
     return code
 
 
+class _Parser(argparse.ArgumentParser):
+    """Shows what the user has typed as it can be seen; its subparsers are the same."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the arguments, and leave."""
+        super().error(plain_line(message))
+
+
 class _ShowVersion(argparse.Action):
     """Print the version and leave; only then is it looked up."""
 
@@ -103,7 +112,7 @@ class _ShowVersion(argparse.Action):
 
 def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser that understands these arguments."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="ipu-workbench",
         description="Experiments on an emulated Graphcore IPU. Without a command, "
         "opens the terminal app.",

@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 
+from ipu_runtime.reports.plain_text import plain_line
 from workbench.core.locations import data_directory
 from workbench.core.scripts.script_command import ScriptCommand
 from workbench.ui.app import WorkbenchApp
@@ -23,7 +24,7 @@ def run_app(
 ) -> int:
     """Open the app; what native libraries print goes to a file."""
     if problem := theme_problem(theme or ""):
-        print(f"--theme: {problem}", file=sys.stderr)
+        print(plain_line(f"--theme: {problem}"), file=sys.stderr)
         return 2  # As commands end that are called wrongly.
     ascii_only = ascii_only or plain_terminal(os.environ)
     options = AppOptions(

@@ -50,6 +50,16 @@ def outlined_model(source: ModelSource, *, trust: bool) -> Any:
     return model
 
 
+def check_weights(source: ModelSource, *, trust: bool) -> None:
+    """Refuse an archive whose weights are not those of its layers, by loading them."""
+    if Path(source.place).suffix.lower() != _ARCHIVE:
+        return  # Others are looked at with their weights.
+    keras = _fresh_keras()
+    with explained(source), _typed(source):
+        _made(source, trust=trust, weights=True)
+    keras.backend.clear_session()
+
+
 def trainable_model(source: ModelSource, seed: int, *, trust: bool) -> Any:
     """Return the model of a source with its weights: those of a file, or fresh ones."""
     if Path(source.place).suffix.lower() == _ARCHIVE:

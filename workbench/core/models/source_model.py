@@ -14,7 +14,7 @@ from ipu_runtime.plan.problem import Problem
 from workbench.core.models.reading_cache import keep, kept
 
 _FORMAT = 1
-_READING = 7
+_READING = 8
 """Raised when reading finds out more, so that what is kept is read again."""
 
 

@@ -16,7 +16,7 @@ from workbench.core.models.model_source import (
     SourceKind,
     not_read,
 )
-from workbench.core.models.source_files import content_key
+from workbench.core.models.source_files import content_key, holds_code
 from workbench.core.models.source_model import (
     SourceModel,
     TensorFacts,
@@ -58,13 +58,10 @@ def read_source(
 def _read(source: ModelSource, *, trust: bool, calls: bool) -> SourceModel:
     if source.kind is SourceKind.CAPTURE:
         return read_capture(Path(source.place)).model
-    # Late, because Keras loads TensorFlow.
-    from workbench.core.models.source_building import outlined_model
-
     try:
-        return _described(outlined_model(source, trust=False), source)
+        return _outlined(source, trust=False)
     except SourceError:
-        if source.is_code:
+        if source.is_code or not holds_code(Path(source.place)):
             raise
         if trust:
             allow(source)
@@ -72,8 +69,16 @@ def _read(source: ModelSource, *, trust: bool, calls: bool) -> SourceModel:
             raise
     if not calls:
         raise not_read(source)
-    model = outlined_model(source, trust=True)
-    return replace(_described(model, source), holds_code=True)
+    return replace(_outlined(source, trust=True), holds_code=True)
+
+
+def _outlined(source: ModelSource, *, trust: bool) -> SourceModel:
+    # Late, because Keras loads TensorFlow.
+    from workbench.core.models.source_building import check_weights, outlined_model
+
+    found = _described(outlined_model(source, trust=trust), source)
+    check_weights(source, trust=trust)
+    return found
 
 
 def _described(model: Any, source: ModelSource) -> SourceModel:

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.reports.plain_text import plain_text
 from workbench.core.runs.record_files import RecordError, safe_name
 from workbench.core.runs.run_notes import change_notes, delete_run, read_notes
 from workbench.headless.diagnostics import UsageError, say
@@ -54,7 +55,7 @@ def _agrees(question: str) -> bool:
     if not sys.stdin.isatty():
         hint = "say --yes, or use a terminal"
         raise UsageError([Problem("--yes", "nobody can be asked here", hint)])
-    sys.stderr.write(question)
+    sys.stderr.write(plain_text(question))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
