@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipu_runtime.plan.hardware import find_system
+from ipu_runtime.plan.hardware import HardwareFileError, find_system
 from ipu_runtime.plan.plan import PipelineRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, shard_count
 from workbench.core.experiment.experiment_spec import ExperimentSpec
@@ -45,5 +45,8 @@ def selected_ipus(spec: ExperimentSpec) -> int:
 
 def has_ipus(spec: ExperimentSpec) -> bool:
     """Tell whether the system has the IPUs that the experiment selects."""
-    system = find_system(spec.execution.system, hardware_file())
+    try:
+        system = find_system(spec.execution.system, hardware_file())
+    except HardwareFileError:
+        return False  # The plan says what is wrong with the file.
     return system is not None and selected_ipus(spec) <= system.ipus
