@@ -15,7 +15,6 @@ from pathlib import Path
 from docs import (
     applications,
     published,
-    published_memory,
     tables,
 )
 from docs.coverage import page as coverage_page
@@ -24,15 +23,16 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCKS: dict[str, Callable[[], str]] = {
     "examples": tables.examples,
-    "calibration": tables.calibration,
+    "calibration": published.fitted,
     "commands": tables.commands,
     "coverage": coverage_page.coverage,
     "coverage_share": coverage_page.coverage_share,
     "config": tables.modelled_config,
     "layers": tables.layer_kinds,
     "applications": applications.table,
-    "published": published.table,
-    "published_memory": published_memory.table,
+    "published": published.throughputs,
+    "published_memory": published.memory,
+    "published_cycles": published.cycles,
     "constants": published.constants,
     "keys": tables.keys,
     "habits": tables.habits,

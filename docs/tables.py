@@ -66,36 +66,6 @@ def _example(name: str, run: dict[str, Any] | None) -> list[str]:
     ]
 
 
-def calibration() -> str:
-    """The four figures of the Keras tutorial against the cost model."""
-    rows = [
-        _calibrated("one batch per execution", "mnist-ipu", 3000.0),
-        _calibrated("a whole epoch per execution", "mnist-ipu-faster", 224.0),
-        _calibrated("two replicas, per batch", "mnist-ipu-replicated", 135.0),
-    ]
-    compile_s = _plan("mnist-ipu-faster").compile_s
-    rows.append(
-        ["compilation", "about 43 s", f"{compile_s:.1f} s", _error(compile_s, 43.0)]
-    )
-    return markdown(("figure", "tutorial prints", "modelled", "error"), rows)
-
-
-def _calibrated(what: str, preset: str, printed_us: float) -> list[str]:
-    modelled_us = _plan(preset).ipu_us_per_batch
-    return [
-        what,
-        _microseconds(printed_us),
-        _microseconds(modelled_us),
-        _error(modelled_us, printed_us),
-    ]
-
-
-def _plan(preset: str) -> Any:
-    spec, problems = validate(load_preset(preset).tables)
-    assert spec is not None, problems
-    return plan_experiment(spec)
-
-
 def commands() -> str:
     """Every command and what the help says of it."""
     told = subprocess.run(
@@ -166,7 +136,3 @@ def _microseconds(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value / 1000:.3g} ms" if value >= 1000 else f"{value:.0f} us"
-
-
-def _error(value: float, printed: float) -> str:
-    return f"{(value / printed - 1) * 100:+.1f} %"

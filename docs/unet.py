@@ -7,10 +7,11 @@ takes TensorFlow, which the tables should not need.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-MODEL = Path(__file__).parent / "unet.json"
+from workbench.core.published.published_figure import DIRECTORY
+
+MODEL = DIRECTORY / "unet.json"
 _FILTERS = (64, 128, 256, 512)
 _CROPPED = (392, 200, 104, 56)
 """Extents of what is handed over to the way up."""

@@ -1,9 +1,15 @@
-"""How far off the figures of a plan may be, from the stated errors of the constants.
+"""How far off the figures of a plan may be: stated errors, widened by measurements.
 
 The constants of a group are off together: all of them are moved by the error that
 their confidence stands for, to the slow and to the fast side, and the request is
-planned again. The groups are independent of each other, so what they do to a figure
-is combined by the root of squares.
+planned again. By what factor that moves a figure is combined over the groups by the
+root of squares of the logarithms, as they are independent of each other; so the band of
+a throughput is that of the time it takes.
+
+Stated errors say nothing of what the model leaves out. So what moves times is taken
+`band_width` times: with that, `band_coverage` of the published throughputs lie in the
+band, also those that had no part in working it out (`ipu-workbench validate`). Too
+little memory has been published to do the same; its band is that of stated errors.
 """
 
 from __future__ import annotations
@@ -32,6 +38,10 @@ SOURCES: Mapping[str, str] = {
     "memory": "tensors of the fullest moment, stream buffers",
 }
 """Groups of constants, with what they are about."""
+_OF_MEMORY = ("code", "memory")
+"""They move memory and nothing else; all others move times and no memory."""
+_WIDEST = math.log(1e9)
+"""A hardware file may state errors of any size, whose factors would overflow."""
 
 Figure = Callable[[Plan], float]
 
@@ -56,17 +66,45 @@ class PlanBand:
     slower: Mapping[str, Plan]
     """By source."""
     faster: Mapping[str, Plan]
+    width: float
+    """How many times the stated errors of what moves times."""
+    coverage: float
+    """Share of measured throughputs that are to lie in bands of this width."""
 
-    def of(self, figure: Figure) -> Band:
-        """Return the band of a figure."""
+    def of(self, figure: Figure, width: float | None = None) -> Band:
+        """Return the band of a figure.
+
+        Args:
+            width: Another one than that of the hardware table.
+        """
+        value = figure(self.plan)
+        below, above = self._spread(figure, self.width if width is None else width)
+        return Band(value * math.exp(-below), value * math.exp(above))
+
+    def width_for(self, figure: Figure, value: float) -> float:
+        """Return the width at which the band of a figure just reaches a value."""
+        ratio = math.log(value / figure(self.plan))
+        below, above = self._spread(figure, 1.0)
+        reached = above if ratio > 0 else below
+        return abs(ratio) / reached if reached else math.inf
+
+    def coverage_of(self, figure: Figure) -> float | None:
+        """Return what share of measured figures it holds; None for memory: unknown."""
+        of_memory = self.shares(figure).keys() <= set(_OF_MEMORY)
+        return None if of_memory else self.coverage
+
+    def _spread(self, figure: Figure, width: float) -> tuple[float, float]:
+        """Return the logarithms of how far below and above a figure may be."""
         value, below, above = figure(self.plan), 0.0, 0.0
         for source in self.slower:
             moved = [
-                figure(plans[source]) - value for plans in (self.slower, self.faster)
+                math.log(figure(plans[source]) / value)
+                * (1.0 if source in _OF_MEMORY else width)
+                for plans in (self.slower, self.faster)
             ]
             below += min(*moved, 0.0) ** 2
             above += max(*moved, 0.0) ** 2
-        return Band(max(value - math.sqrt(below), 0.0), value + math.sqrt(above))
+        return min(math.sqrt(below), _WIDEST), min(math.sqrt(above), _WIDEST)
 
     def shares(self, figure: Figure) -> dict[str, float]:
         """Return by what share each source moves a figure at most; 0 is left out."""
@@ -87,7 +125,9 @@ def plan_band(plan: Plan) -> PlanBand | None:
     system = table.system(plan.request.system) if table else None
     if table is None or system is None:
         return None
-    return PlanBand(plan, *(_moved(plan, table, system.ipu, up) for up in (1, -1)))
+    slower, faster = (_moved(plan, table, system.ipu, up) for up in (1, -1))
+    values = table.values
+    return PlanBand(plan, slower, faster, values["band_width"], values["band_coverage"])
 
 
 FIGURES: Mapping[str, Figure] = {

@@ -93,6 +93,7 @@ def test_core_and_commands_load_neither_tensorflow_nor_textual(tmp_path: Path) -
         ("run", "--help"),
         ("sweep", "--help"),
         ("cluster", "status", "--help"),
+        ("validate",),
     ],
     ids=" ".join,
 )

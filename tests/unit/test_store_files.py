@@ -20,6 +20,7 @@ ELSEWHERE = (
     "core/experiment",
     "core/export",
     "core/models",
+    "core/published",
     "core/script_export",
     "core/scripts/git_commit.py",
     "core/scripts/script_command.py",
@@ -33,7 +34,7 @@ ELSEWHERE = (
     "ui/screens/open_script.py",
     "__main__.py",
 )
-"""What opens files that the user names, or that are on another machine."""
+"""What opens files that the user names, of the package, or on another machine."""
 OWN = ("self", "self._runs", "self._controller", "self.scripts", "self._runs.keeping")
 """Objects with methods of such names."""
 OPENING = {

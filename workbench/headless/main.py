@@ -32,6 +32,7 @@ COMMANDS = {
     "report": "workbench.headless.commands.report_command",
     "exec": "workbench.headless.commands.exec_command",
     "capture": "workbench.headless.commands.capture_command",
+    "validate": "workbench.headless.commands.validate_command",
     "serve": "workbench.headless.commands.serve_command",
 }
 """Every command and the module with its `add_parser(subparsers)`."""

@@ -28,9 +28,16 @@ def band_lines(band: PlanBand) -> list[str]:
         f"{title} is moved by {_moved(band, name)}"
         for title, name in (("time", "ipu_us_per_batch"), ("memory", "memory_fraction"))
     ]
+    coverage = (
+        f"Time: {band.width:.3g} times the stated errors of constants, so that "
+        f"{share(band.coverage)} of published throughputs lie in it.",
+        "Memory: stated errors alone; too little is published to say how often they "
+        "hold.",
+        "ipu-workbench validate shows both.",
+    )
     return [
-        "How far off it may be (stated errors of the constants, combined)",
-        *(f"  {line}" for line in (*lines, *moved)),
+        "How far off it may be",
+        *(f"  {line}" for line in (*lines, *moved, *coverage)),
     ]
 
 
@@ -39,8 +46,12 @@ def band_row(band: PlanBand) -> dict[str, Any]:
     content: dict[str, Any] = {}
     for name, figure in FIGURES.items():
         limits = band.of(figure)
-        sources = band.shares(figure)
-        content[name] = {"low": limits.low, "high": limits.high, "sources": sources}
+        content[name] = {
+            "low": limits.low,
+            "high": limits.high,
+            "sources": band.shares(figure),
+            "coverage": band.coverage_of(figure),
+        }
     return content
 
 

@@ -88,23 +88,60 @@ def test_sources_are_combined_by_the_root_of_squares(
     plan = make_plan(request_of_two)
     band = plan_band(plan)
     assert band is not None
-    limits = band.of(STEP)
-    slower = [band.slower[name].ipu_step_us - plan.ipu_step_us for name in SOURCES]
-    faster = [plan.ipu_step_us - band.faster[name].ipu_step_us for name in SOURCES]
+    step = plan.ipu_step_us
+    slower = [math.log(band.slower[name].ipu_step_us / step) for name in SOURCES]
+    faster = [math.log(step / band.faster[name].ipu_step_us) for name in SOURCES]
     assert min(slower + faster) >= 0
-    assert limits.high == pytest.approx(plan.ipu_step_us + math.hypot(*slower))
-    assert limits.low == pytest.approx(plan.ipu_step_us - math.hypot(*faster))
-    assert limits.holds(plan.ipu_step_us)
-    # More time is less throughput.
-    assert band.of(FIGURES["samples_per_second"]).low == pytest.approx(
-        plan.samples_per_second
-        - math.hypot(
-            *(
-                band.slower[name].samples_per_second - plan.samples_per_second
-                for name in SOURCES
-            )
-        )
-    )
+    limits = band.of(STEP, 1.0)
+    assert limits.high == pytest.approx(step * math.exp(math.hypot(*slower)))
+    assert limits.low == pytest.approx(step / math.exp(math.hypot(*faster)))
+    assert limits.holds(step)
+
+
+def test_a_throughput_has_the_band_of_the_time_it_takes(
+    request_of_two: PlanRequest,
+) -> None:
+    band = plan_band(make_plan(request_of_two))
+    assert band is not None
+    time, throughput = band.of(STEP), band.of(FIGURES["samples_per_second"])
+    # Two replicas take a batch of 64 each in a step.
+    assert throughput.low == pytest.approx(2 * 64e6 / time.high)
+    assert throughput.high == pytest.approx(2 * 64e6 / time.low)
+
+
+def test_measured_times_widen_the_band_of_times_alone(
+    request_of_two: PlanRequest,
+) -> None:
+    band = plan_band(make_plan(request_of_two))
+    assert band is not None
+    assert band.width > 1
+    stated, memory = band.of(STEP, 1.0), FIGURES["memory_fraction"]
+    assert band.of(STEP).low < stated.low < stated.high < band.of(STEP).high
+    assert band.of(memory) == band.of(memory, 1.0)
+    assert band.coverage_of(STEP) == 0.9
+    assert band.coverage_of(memory) is None
+
+
+@pytest.mark.parametrize("width", [0.3, 2.5])
+def test_a_band_reaches_what_its_width_is_asked_for(
+    request_of_two: PlanRequest, width: float
+) -> None:
+    band = plan_band(make_plan(request_of_two))
+    assert band is not None
+    limits = band.of(STEP, width)
+    assert band.width_for(STEP, limits.low) == pytest.approx(width)
+    assert band.width_for(STEP, limits.high) == pytest.approx(width)
+
+
+def test_errors_of_any_size_are_a_band(
+    request_of_two: PlanRequest, tmp_path: Path
+) -> None:
+    path = tmp_path / "unsure.toml"
+    path.write_text("[constants.band_width]\nvalue = 1e15\n[errors.M]\nshare = 1e9\n")
+    band = plan_band(make_plan(replace(request_of_two, hardware_file=str(path))))
+    assert band is not None
+    limits = band.of(STEP)
+    assert 0 < limits.low < limits.high < math.inf
 
 
 def test_time_and_memory_have_sources_of_their_own(request_of_two: PlanRequest) -> None:

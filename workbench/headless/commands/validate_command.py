@@ -1,0 +1,52 @@
+"""`ipu-workbench validate`: the model beside everything published that it cites."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ipu_runtime.plan.hardware import HardwareFileError
+from ipu_runtime.plan.problem import Problem
+from workbench.core.locations import hardware_file
+from workbench.core.published.published_figure import NotPlanned
+from workbench.headless.commands.plan_command import text_style
+from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.output import print_json, print_line
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add the command."""
+    parser = subparsers.add_parser(
+        "validate",
+        help="hold the model against figures that others have published",
+        description="Plans what others have measured on real systems and prints both "
+        "figures, the error, and whether the bands of plan --band keep to the coverage "
+        "that they state. Nothing runs.",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="one object per line, the last of them all"
+    )
+    parser.set_defaults(run=run_validate)
+
+
+def run_validate(args: argparse.Namespace) -> int:
+    """Print every published figure beside the modelled one."""
+    if path := hardware_file():
+        say(f"with the hardware of {path}")
+    try:
+        if args.json:
+            # Late, as the text below: each has an output of its own.
+            from workbench.core.published.validation_json import validation_rows
+
+            for row in validation_rows():
+                print_json(row)
+        else:
+            from workbench.core.published.validation_text import validation_lines
+
+            for line in validation_lines(text_style(args)):
+                print_line(line)
+    except (HardwareFileError, NotPlanned) as error:
+        hint = "unset IPU_WORKBENCH_HARDWARE" if path else ""
+        raise UsageError([Problem("hardware", str(error), hint)]) from error
+    return ExitCode.DONE
