@@ -160,85 +160,54 @@ def f8_matmul(lhs: Any, rhs: Any, name: str = "f8_matmul") -> Any:
     return canonicalise_output([tf.cast(product, tf.float16)], lhs)
 
 
-def f8_conv_1d(
-    inputs: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NWC",
-    dilations: Any = (1,),
-    name: str = "f8_conv_1d",
-) -> Any:
-    """Convolve over one dimension."""
-    return _convolve(
-        tf.nn.conv1d, 3, inputs, filters, strides, padding, data_format, dilations, name
-    )
+def _convolution(
+    operation: Callable[..., Any], over: str, no_dilations: tuple[int, ...]
+) -> Callable[..., Any]:
+    """Return the function that convolves codes or numbers over some dimensions."""
+    rank = len(over) + 2
+    own_name = f"f8_conv_{len(over)}d"
 
+    def convolve(
+        inputs: Any,
+        filters: Any,
+        strides: Any,
+        padding: Any,
+        data_format: str = f"N{over}C",
+        dilations: Any = no_dilations,
+        name: str = own_name,
+    ) -> Any:
+        formats = {f"N{over}C": False, f"NC{over}": True}
+        if data_format not in formats:
+            raise ValueError(
+                f"`data_format` must be {' or '.join(map(repr, formats))}. Received: "
+                f"data_format={data_format}"
+            )
+        last = [0, *range(2, rank), 1] if formats[data_format] else [*range(rank)]
 
-def f8_conv_2d(
-    inputs: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
-    name: str = "f8_conv_2d",
-) -> Any:
-    """Convolve over two dimensions."""
-    return _convolve(
-        tf.nn.conv2d, 4, inputs, filters, strides, padding, data_format, dilations, name
-    )
+        def ordered(setting: Any) -> Any:
+            # The host convolves with channels last only.
+            whole = not isinstance(setting, (int, str)) and len(setting) == rank
+            return [setting[axis] for axis in last] if whole else setting
 
-
-def f8_conv_3d(
-    inputs: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str = "NDHWC",
-    dilations: Any = (1, 1, 1, 1, 1),
-    name: str = "f8_conv_3d",
-) -> Any:
-    """Convolve over three dimensions."""
-    return _convolve(
-        tf.nn.conv3d, 5, inputs, filters, strides, padding, data_format, dilations, name
-    )
-
-
-def _convolve(
-    operation: Callable[..., Any],
-    rank: int,
-    inputs: Any,
-    filters: Any,
-    strides: Any,
-    padding: Any,
-    data_format: str,
-    dilations: Any,
-    name: str,
-) -> Any:
-    formats = {f"N{'DHW'[5 - rank :]}C": False, f"NC{'DHW'[5 - rank :]}": True}
-    if data_format not in formats:
-        raise ValueError(
-            f"`data_format` must be {' or '.join(map(repr, formats))}. Received: "
-            f"data_format={data_format}"
+        result = operation(
+            tf.transpose(_numbers(inputs, rank), last),
+            _numbers(filters, rank),
+            ordered(strides),
+            ordered(padding),
+            dilations=ordered(dilations),
+            name=name,
         )
-    last = [0, *range(2, rank), 1] if formats[data_format] else [*range(rank)]
+        back = [last.index(axis) for axis in range(rank)]
+        return tf.cast(tf.transpose(result, back), tf.float16)
 
-    def ordered(setting: Any) -> Any:
-        # The host convolves with channels last only.
-        whole = not isinstance(setting, (int, str)) and len(setting) == rank
-        return [setting[axis] for axis in last] if whole else setting
+    convolve.__name__ = convolve.__qualname__ = own_name
+    convolve.__doc__ = f"Convolve over {', '.join(over)}; the result is half."
+    return convolve
 
-    result = operation(
-        tf.transpose(_numbers(inputs, rank), last),
-        _numbers(filters, rank),
-        ordered(strides),
-        ordered(padding),
-        dilations=ordered(dilations),
-        name=name,
-    )
-    back = [last.index(axis) for axis in range(rank)]
-    return tf.cast(tf.transpose(result, back), tf.float16)
+
+f8_conv_1d = _convolution(tf.nn.conv1d, "W", (1,))
+f8_conv_2d = _convolution(tf.nn.conv2d, "HW", (1,) * 4)
+f8_conv_3d = _convolution(tf.nn.conv3d, "DHW", (1,) * 5)
 
 
 def _numbers(given: Any, rank: int) -> Any:
