@@ -18,6 +18,7 @@ from ipu_runtime.engine.applications.served_model import (
     step_signature,
     write_served_model,
 )
+from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_runtime.keras.extensions.extensions_base import KerasExtensionBase
@@ -125,33 +126,15 @@ def export_pipeline(
     )
 
 
-def export_keras(
-    model: Any,
-    export_dir: str,
-    batch_size: int | None = None,
-    output_names: Any = None,
-    preprocessing_step: Any = None,
-    preprocessing_step_signature: Any = None,
-    postprocessing_step: Any = None,
-    postprocessing_step_signature: Any = None,
-    purge_export_dir: bool = False,
-) -> Any:
+@with_arguments_of(KerasExtensionBase.export_for_ipu_serving, without=("self",))
+def export_keras(model: Any, **arguments: Any) -> Any:
     """Export a model that was created under a strategy."""
     if not isinstance(model, KerasExtensionBase):
         raise ValueError(
             f"The model {model.name} was not created under an IPU strategy: create it "
             "inside `strategy.scope()`."
         )
-    return model.export_for_ipu_serving(
-        export_dir,
-        batch_size,
-        output_names,
-        preprocessing_step,
-        preprocessing_step_signature,
-        postprocessing_step,
-        postprocessing_step_signature,
-        purge_export_dir,
-    )
+    return model.export_for_ipu_serving(**arguments)
 
 
 def _signatures(

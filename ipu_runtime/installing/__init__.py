@@ -1,1 +1,1 @@
-"""How scripts find the emulator under the names that they import."""
+"""How scripts find the emulator under the names, with the arguments, they know."""

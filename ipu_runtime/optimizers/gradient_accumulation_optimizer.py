@@ -11,6 +11,7 @@ from ipu_runtime.engine.programs.accumulation import (
     GradientAccumulationReductionMethod,
 )
 from ipu_runtime.engine.replicas.device_loop import require_multiple_of
+from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.optimizers.cross_replica_optimizer import (
     CrossReplicaOptimizer,
     apply_means,
@@ -97,25 +98,12 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV2):
     """Accumulates, averages over replicas, then updates."""
 
-    def __init__(
-        self,
-        opt: Any,
-        num_mini_batches: int,
-        offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: Reduction | str = Reduction.SUM,
-        name: str = "CrossReplicaGradientAccumulationOptimizerV2",
-    ) -> None:
-        super().__init__(
-            opt,
-            num_mini_batches,
-            offload_weight_update_variables,
-            replicated_optimizer_state_sharding,
-            dtype,
-            reduction_method,
-            name,
-        )
+    @with_arguments_of(
+        GradientAccumulationOptimizerV2.__init__,
+        name="CrossReplicaGradientAccumulationOptimizerV2",
+    )
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
 
     def _update(self, pairs: Any, global_step: Any, name: str | None) -> Any:
         return apply_means(self._opt, pairs, global_step, name)

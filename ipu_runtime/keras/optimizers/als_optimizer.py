@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.keras.optimizers.als_settings import (
     SETTING_NAMES,
     ALSDefaults,
@@ -20,8 +20,6 @@ from ipu_runtime.keras.optimizers.gradient_accumulation_optimizer import (
 from ipu_runtime.keras.optimizers.scaling_optimizer import ALSOptimizer
 
 __all__ = ["ALSDefaults", "ALSGradientAccumulationOptimizer", "ALSOptimizer"]
-
-_Method = GradientAccumulationReductionMethod
 
 
 @keras.saving.register_keras_serializable("ipu_runtime")
@@ -39,25 +37,13 @@ class ALSGradientAccumulationOptimizer(ShownSettings, GradientAccumulationOptimi
             )
         return super().__new__(cls, als_optimizer, *args, **kwargs)
 
-    def __init__(
-        self,
-        als_optimizer: Any,
-        num_mini_batches: int,
-        offload_weight_update_variables: bool | None = None,
-        replicated_optimizer_state_sharding: bool = False,
-        dtype: Any = None,
-        reduction_method: _Method | str = _Method.SUM,
-        name: str = "ALSGradientAccumulationOptimizer",
-    ) -> None:
-        super().__init__(
-            als_optimizer,
-            num_mini_batches,
-            offload_weight_update_variables,
-            replicated_optimizer_state_sharding,
-            dtype,
-            reduction_method,
-            name,
-        )
+    @with_arguments_of(
+        GradientAccumulationOptimizer.__init__,
+        without=("opt",),
+        name="ALSGradientAccumulationOptimizer",
+    )
+    def __init__(self, als_optimizer: Any, **arguments: Any) -> None:
+        super().__init__(als_optimizer, **arguments)
         self._settings = {key: getattr(als_optimizer, key) for key in SETTING_NAMES}
 
     als_optimizer = ReadOnly(lambda self: self.inner)

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ops.recurrent.recurrent_layer import PopnnRNN, v1
 
 
@@ -18,40 +19,9 @@ class PopnnGRU(PopnnRNN):
 
     _gates = 3
 
-    def __init__(
-        self,
-        num_units: int,
-        dtype: Any = tf.float32,
-        partials_dtype: Any = tf.float32,
-        seed: int | None = None,
-        weights_initializer: Any = None,
-        bias_initializer: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        name: str | None = None,
-        reset_after: bool = False,
-        available_memory_proportion_fwd: float | None = None,
-        available_memory_proportion_bwd: float | None = None,
-        options: Any = None,
-        options_bwd: Any = None,
-        return_state: bool = True,
-    ) -> None:
-        super().__init__(
-            num_units,
-            dtype,
-            partials_dtype,
-            seed,
-            weights_initializer,
-            bias_initializer,
-            activation,
-            recurrent_activation,
-            name,
-            available_memory_proportion_fwd,
-            available_memory_proportion_bwd,
-            options,
-            options_bwd,
-            return_state,
-        )
+    @with_arguments_of(PopnnRNN.__init__, after="name")
+    def __init__(self, reset_after: bool = False, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self._reset_after = reset_after
 
     @property

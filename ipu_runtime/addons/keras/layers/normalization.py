@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ops.normalization_ops import normalised
 
 
@@ -109,27 +110,11 @@ class GroupNormalization(keras.layers.Layer):
 class InstanceNormalization(GroupNormalization):
     """Every channel is a group."""
 
-    def __init__(
-        self,
-        channels_axis: int = -1,
-        center: bool = True,
-        scale: bool = True,
-        epsilon: float = 1e-3,
-        beta_initializer: Any = None,
-        gamma_initializer: Any = None,
-        trainable: bool = True,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(
-            channels_axis=channels_axis,
-            center=center,
-            scale=scale,
-            epsilon=epsilon,
-            beta_initializer=beta_initializer,
-            gamma_initializer=gamma_initializer,
-            trainable=trainable,
-            **{**kwargs, "groups": 1},
-        )
+    @with_arguments_of(
+        GroupNormalization.__init__, without=("groups", "strided_channel_grouping")
+    )
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**{**arguments, "groups": 1})
 
     def _groups_of(self, channels: int) -> int:
         return channels
