@@ -127,7 +127,7 @@ class Maker:
         self.home = directory / "before"
         preset = _preset("cpu", directory)
         self._done(self.home, "run", "--quiet", str(preset))
-        (run,) = (self.home / "runs").iterdir()
+        (run,) = (self.home / "runs").glob("[0-9]*")
         run.rename(run.with_name(BYSTANDER))
         self._done(self.home, "runs", "note", BYSTANDER, "kept")
 

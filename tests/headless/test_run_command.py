@@ -75,7 +75,7 @@ def test_an_interrupted_run_keeps_its_record_and_exits_with_130(
     assert process.returncode == 130
     assert json.loads(rest.splitlines()[-1])["status"] == "stopped"
     assert said == "stopping; once more leaves at once\n"
-    (record,) = (tmp_path / "runs").iterdir()
+    (record,) = (tmp_path / "runs").glob("[0-9]*")
     assert json.loads((record / "run.json").read_text())["status"] == "stopped"
 
 

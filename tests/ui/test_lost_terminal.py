@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 def _description(home: Path) -> dict[str, Any]:
-    (run,) = (home / "runs").iterdir()
+    (run,) = (home / "runs").glob("[0-9]*")
     return dict(json.loads((run / "run.json").read_text()))
 
 
