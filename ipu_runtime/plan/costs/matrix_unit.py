@@ -9,10 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_VERTEX_START = 120
-_BLOCK_SUPERVISOR = 46
-_BLOCK_WORKER = 30
 _WORKERS = 6
+# Vertices of poplibs, by `PerformanceEstimation.hpp` of poplin: `ConvPartialnx1`, and
+# `ConvPartial1x1` for products and one tap. Each has a start, and for each block of
+# weights a part of the supervisor and one of each worker. Weights are loaded by 64 bits
+# a cycle, unless `use128BitConvUnitLoad` is set.
+_VERTEX_START, _BLOCK_SUPERVISOR, _BLOCK_WORKER = 120, 46, 30
+_TAP_VERTEX_START, _TAP_BLOCK_SUPERVISOR, _TAP_BLOCK_WORKER = 110, 25, 19
+_LOADED_BYTES = 8
 _REDUCTION_START = 130
 _MOST_SERIAL = 64
 PASS_SUPERSTEPS = 5
@@ -292,7 +296,7 @@ def _candidates(
     group_taps = groups_left * np.ceil(taps / p_tap)
     blocks_in, blocks_out = np.ceil(blocks[0] / p_in), np.ceil(blocks[1] / p_out)
     all_blocks = group_taps * blocks_in * blocks_out
-    block_start = _BLOCK_SUPERVISOR + _WORKERS * _BLOCK_WORKER
+    vertex_start, block_start = _vertex_cycles(mode, taps)
     reduces = (p_in * p_tap > 1).astype(np.float64)
     return _Candidates(
         parts=np.array(parts),
@@ -301,13 +305,26 @@ def _candidates(
         channels_in=blocks_in * block[0],
         channels_out=blocks_out * block[1],
         tap_bytes=group_taps * mode.value_bytes,
-        start_cycles=_VERTEX_START + all_blocks * block_start,
+        start_cycles=vertex_start + all_blocks * block_start,
         position_cycles=all_blocks * (_WORKERS * mode.cycles),
         input_cycles=np.where(p_out % 2 == 0, 1 / 8, 1 / 4),
         moving_cycles=reduces * (mode.partial_bytes / 4),
         adding_start=reduces * _REDUCTION_START,
         adding_cycles=reduces / (2 if mode.partial_bytes == 4 else 4),
     )
+
+
+def _vertex_cycles(mode: MatrixMode, taps: int) -> tuple[int, float]:
+    """Return what a vertex takes at its start, and for a block besides positions.
+
+    In single precision the vertex for one tap also sets partials to zero, by 8 cycles a
+    position. Nobody has measured that, so it counts as the vertex for any taps.
+    """
+    if taps > 1 or mode.value_bytes > 2:
+        return _VERTEX_START, _BLOCK_SUPERVISOR + _WORKERS * _BLOCK_WORKER
+    loading = mode.block_in * mode.block_out * mode.value_bytes / _LOADED_BYTES
+    workers = _WORKERS * _TAP_BLOCK_WORKER
+    return _TAP_VERTEX_START, _TAP_BLOCK_SUPERVISOR + loading + workers
 
 
 def _best_split(extents: _Extents, mode: MatrixMode, limit: float) -> _Split | None:

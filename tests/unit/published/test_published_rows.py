@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from workbench.core.published.cycle_rows import cycle_rows
 from workbench.core.published.memory_rows import memory_rows
 from workbench.core.published.published_tables import root_mean_square
 from workbench.core.published.throughput_rows import throughput_rows
@@ -12,7 +13,7 @@ FARTHEST = {
     # Fixed costs are those of TensorFlow 2, which count most in small predictions.
     "predictions-4": 0.25,
     # The same on 16 IPUs is 1 % off; why 64 were 3.3 times as fast is not known.
-    "bert512-bow64-packed": 0.21,
+    "bert512-bow64-packed": 0.22,
 }
 
 
@@ -48,6 +49,14 @@ def test_some_thirty_rows_are_typically_a_tenth_off() -> None:
     rows = list(throughput_rows().values())
     assert len(rows) >= 30
     assert root_mean_square(rows) <= 0.1
+
+
+def test_the_matrix_unit_takes_the_cycles_that_were_measured() -> None:
+    # At 16 positions, two workers have only two, which takes them 3 cycles longer.
+    errors = [abs(row.error) for row in cycle_rows()]
+    assert len(errors) == 8
+    assert errors[0] < 0.05
+    assert max(errors[1:]) < 0.015
 
 
 def test_packed_rows_count_samples() -> None:

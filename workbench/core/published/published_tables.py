@@ -97,7 +97,8 @@ def fitted_table() -> Table:
 
 def error_text(figure: PublishedFigure, digits: int = 0) -> str:
     """Return by what share the model is off, with its sign."""
-    return f"{figure.error * 100:+.{digits}f} %"
+    # What is rounded to nothing has no sign of its own: -0.0 + 0.0 is 0.0.
+    return f"{round(figure.error * 100, digits) + 0.0:+.{digits}f} %"
 
 
 def throughput_words() -> str:

@@ -46,7 +46,11 @@ def exhaustive_cost(shape: MatrixShape, mode: MatrixMode, limit: float) -> float
         weights = g * k * ci * co * mode.value_bytes
         if values + weights + parts * mode.partial_bytes > limit:
             continue
-        cost = 120 + g * gi * go * k * (46 + 6 * (30 + mode.cycles * math.ceil(e / 6)))
+        start, block = 120, 46 + 6 * 30
+        if taps == 1 and mode.value_bytes == 2:
+            # The vertex for one tap loads its block of weights by 8 bytes a cycle.
+            start, block = 110, 25 + mode.block_in * mode.block_out * 2 / 8 + 6 * 19
+        cost = start + g * gi * go * k * (block + 6 * mode.cycles * math.ceil(e / 6))
         cost += values / (4 * (2 if po % 2 == 0 else 1)) + weights / 4
         if pi * pk > 1:
             cost += parts * mode.partial_bytes / 4

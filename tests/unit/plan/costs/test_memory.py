@@ -95,7 +95,7 @@ def test_resnet50_has_its_known_size(resnet50: ModelSpec) -> None:
 
 
 def test_resnet50_does_not_fit_without_recomputation(resnet_plan: Plan) -> None:
-    assert filled(resnet_plan) == pytest.approx(1.44, abs=0.02)
+    assert filled(resnet_plan) == pytest.approx(1.39, abs=0.02)
     # Code is only known to 30 %.
     assert always_live(resnet_plan.memory[0]) / 1e6 == pytest.approx(370, rel=0.05)
     assert resnet_plan.memory[0].by_category["code"] / 1e6 == pytest.approx(
@@ -105,7 +105,7 @@ def test_resnet50_does_not_fit_without_recomputation(resnet_plan: Plan) -> None:
     assert kept / 1e6 == pytest.approx(711, rel=0.06)
 
 
-@pytest.mark.parametrize(("proportion", "fill"), [("0.6", 0.88), ("0.1", 0.80)])
+@pytest.mark.parametrize(("proportion", "fill"), [("0.6", 0.86), ("0.1", 0.80)])
 def test_resnet50_fits_with_checkpoints_at_block_inputs(
     resnet50: ModelSpec, proportion: str, fill: float
 ) -> None:
