@@ -7,48 +7,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-
+from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ops import rnn_ops
+
+_ELSEWHERE = (
+    "return_state",
+    "available_memory_proportion_fwd",
+    "available_memory_proportion_bwd",
+)
+"""What stands in another place here than in `ipu.ops.rnn_ops`, or is not there."""
 
 
 class _LSTMArguments:
-    def __init__(
-        self,
-        num_units: int,
-        dtype: Any = tf.float32,
-        partials_dtype: Any = tf.float32,
-        seed: int | None = None,
-        weights_initializer: Any = None,
-        bias_initializer: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        return_state: bool = True,
-        name: str | None = None,
-        options: Any = None,
-        options_bwd: Any = None,
-    ) -> None:
-        super().__init__(**_given(locals()))
+    @with_arguments_of(
+        rnn_ops.PopnnLSTM.__init__, without=_ELSEWHERE, after="recurrent_activation"
+    )
+    def __init__(self, return_state: bool = True, **arguments: Any) -> None:
+        super().__init__(  # type: ignore[call-arg]
+            return_state=return_state, **arguments
+        )
 
 
 class _GRUArguments:
-    def __init__(
-        self,
-        num_units: int,
-        dtype: Any = tf.float32,
-        partials_dtype: Any = tf.float32,
-        seed: int | None = None,
-        weights_initializer: Any = None,
-        bias_initializer: Any = None,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        return_state: bool = True,
-        name: str | None = None,
-        reset_after: bool = False,
-        options: Any = None,
-        options_bwd: Any = None,
-    ) -> None:
-        super().__init__(**_given(locals()))
+    @with_arguments_of(
+        rnn_ops.PopnnGRU.__init__, without=_ELSEWHERE, after="recurrent_activation"
+    )
+    def __init__(self, return_state: bool = True, **arguments: Any) -> None:
+        super().__init__(  # type: ignore[call-arg]
+            return_state=return_state, **arguments
+        )
 
 
 class PopnnLSTM(_LSTMArguments, rnn_ops.PopnnLSTM):
@@ -69,12 +56,3 @@ class PopnnDynamicGRU(_GRUArguments, rnn_ops.PopnnDynamicGRU):
 
 class PopnnAUGRU(_GRUArguments, rnn_ops.PopnnAUGRU):
     """Gated recurrent unit whose update gate is damped by an attention score."""
-
-
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a constructor."""
-    return {
-        name: value
-        for name, value in arguments.items()
-        if name not in ("self", "__class__")
-    }

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ops import nn_ops
 from ipu_runtime.system.without_effect import warn_without_effect
 
@@ -141,52 +142,18 @@ class LSTM(_DeviceRecurrent, keras.layers.LSTM):
         available_memory_proportion_bwd: float | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**_given(locals()))
+        given = {**locals(), **kwargs}
+        for name in ("self", "__class__", "kwargs"):
+            del given[name]
+        super().__init__(**given)
 
 
 class GRU(_DeviceRecurrent, keras.layers.GRU):
     """The same function as Keras' GRU."""
 
-    def __init__(
-        self,
-        units: int,
-        activation: Any = "tanh",
-        recurrent_activation: Any = "sigmoid",
-        use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        activity_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
-        dropout: float = 0.0,
-        dropout_seed: Any = None,
-        recurrent_dropout: float = 0.0,
-        implementation: int = 2,
-        return_sequences: bool = False,
-        return_state: bool = False,
-        go_backwards: bool = False,
-        stateful: bool = False,
-        unroll: bool = False,
-        reset_after: bool = True,
-        partials_dtype: Any = "float32",
-        seed: Any = None,
-        time_major: bool = False,
-        available_memory_proportion_fwd: float | None = None,
-        available_memory_proportion_bwd: float | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**_given(locals()))
-
-
-def _given(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a constructor from its local names."""
-    own = ("self", "__class__", "kwargs")
-    return {k: v for k, v in names.items() if k not in own} | names["kwargs"]
+    @with_arguments_of(LSTM.__init__, without=("unit_forget_bias",), after="unroll")
+    def __init__(self, reset_after: bool = True, **arguments: Any) -> None:
+        super().__init__(reset_after=reset_after, **arguments)
 
 
 def _checked_name(kind: str, name: str, value: Any, allowed: tuple[str, ...]) -> str:
