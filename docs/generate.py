@@ -32,6 +32,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "applications": applications.table,
     "published": published.throughputs,
     "published_memory": published.memory,
+    "published_not_planned": published.not_planned,
     "published_cycles": published.cycles,
     "constants": published.constants,
     "keys": tables.keys,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from docs.tables import markdown
 from ipu_runtime.plan.hardware import load_table
 from workbench.core.published.band_coverage import band_coverage
-from workbench.core.published.published_figure import sources
+from workbench.core.published.published_figure import published, sources
 from workbench.core.published.published_tables import (
     coverage_words,
     cycle_table,
@@ -40,6 +40,11 @@ def memory() -> str:
 def cycles() -> str:
     """The curve of the matrix unit."""
     return markdown(*cycle_table())
+
+
+def not_planned() -> str:
+    """What is published and has no row."""
+    return "\n".join(f"- {text}." for text in published()["not_planned"])
 
 
 def fitted() -> str:

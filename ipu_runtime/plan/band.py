@@ -89,9 +89,13 @@ class PlanBand:
         return abs(ratio) / reached if reached else math.inf
 
     def coverage_of(self, figure: Figure) -> float | None:
-        """Return what share of measured figures it holds; None for memory: unknown."""
+        """Return what share of measured figures it holds, if that is known.
+
+        It is not for memory, nor with hardware of the user's own.
+        """
         of_memory = self.shares(figure).keys() <= set(_OF_MEMORY)
-        return None if of_memory else self.coverage
+        own_hardware = self.plan.request.hardware_file
+        return None if of_memory or own_hardware else self.coverage
 
     def _spread(self, figure: Figure, width: float) -> tuple[float, float]:
         """Return the logarithms of how far below and above a figure may be."""

@@ -255,6 +255,25 @@ def test_the_band_says_what_moves_it(capsys: pytest.CaptureFixture[str]) -> None
     assert "memory is moved by code 19 %, memory 12 %" in text
 
 
+def test_the_band_says_how_often_it_holds(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    _, output = printed(capsys, "plan", "mnist-ipu", "--band")
+    assert "90 % of published throughputs lie in it" in output.out
+    _, output = printed(capsys, "plan", "mnist-ipu", "--band", "--json")
+    band = json.loads(output.out)["band"]
+    assert band["samples_per_second"]["coverage"] == 0.9
+    assert band["memory_fraction"]["coverage"] is None
+    # Nobody has measured hardware of the user's own.
+    path = tmp_path / "lab.toml"
+    path.write_text("[constants.sigma]\nvalue = 600.0\n")
+    monkeypatch.setenv("IPU_WORKBENCH_HARDWARE", str(path))
+    _, output = printed(capsys, "plan", "mnist-ipu", "--band")
+    assert "published throughputs" not in output.out
+
+
 def test_predictions_are_planned_without_an_estimator(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

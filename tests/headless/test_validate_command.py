@@ -34,13 +34,15 @@ def test_every_figure_has_a_row_with_its_error(
         "memory": 6,
         "cycles": 8,
         "fitted": 4,
+        "not_planned": 5,
     }
     assert all(
         row["error"] == pytest.approx(row["modelled"] / row["published"] - 1)
         for row in rows
-        if row["error"] is not None
+        if row.get("error") is not None
     )
-    assert all(row["source"] for row in rows if row["event"] != "ratio")
+    sourced = {"throughput", "memory", "cycles", "fitted"}
+    assert all(row["source"] for row in rows if row["event"] in sourced)
     held = [row["held"] for row in rows if row["event"] == "throughput"]
     assert last["event"] == "validated"
     assert last["held"] == sum(held)
@@ -82,9 +84,11 @@ def test_no_line_is_wider_than_the_terminal(
     assert ("batch" in head) == (width == 100)
 
 
-def _with_hardware(path: Path, home: Path) -> subprocess.CompletedProcess[str]:
+def _with_hardware(
+    path: Path, home: Path, *options: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        (sys.executable, "-m", "workbench", "validate", "--json"),
+        (sys.executable, "-m", "workbench", "validate", *options),
         capture_output=True,
         text=True,
         check=False,
@@ -100,7 +104,7 @@ def _with_hardware(path: Path, home: Path) -> subprocess.CompletedProcess[str]:
 def test_hardware_of_the_users_own_is_what_is_held_against(tmp_path: Path) -> None:
     path = tmp_path / "lab.toml"
     path.write_text("[constants.sigma]\nvalue = 100.0\n")
-    found = _with_hardware(path, tmp_path)
+    found = _with_hardware(path, tmp_path, "--json")
     assert found.returncode == 0
     assert f"with the hardware of {path}" in found.stderr
     rows = [json.loads(line) for line in found.stdout.splitlines()]
@@ -128,3 +132,4 @@ def test_hardware_that_cannot_be_planned_is_named(
     assert found.returncode == 2
     assert wanted in found.stderr
     assert "Traceback" not in found.stderr
+    assert found.stdout == ""

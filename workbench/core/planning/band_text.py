@@ -28,12 +28,12 @@ def band_lines(band: PlanBand) -> list[str]:
         f"{title} is moved by {_moved(band, name)}"
         for title, name in (("time", "ipu_us_per_batch"), ("memory", "memory_fraction"))
     ]
+    held = band.coverage_of(FIGURES["ipu_us_per_batch"])
+    often = f"{share(held)} of published throughputs lie in it" if held else "not known"
     coverage = (
-        f"Time: {band.width:.3g} times the stated errors of constants, so that "
-        f"{share(band.coverage)} of published throughputs lie in it.",
-        "Memory: stated errors alone; too little is published to say how often they "
-        "hold.",
-        "ipu-workbench validate shows both.",
+        f"time: {band.width:.3g} times the stated errors ({often})",
+        "memory: the stated errors alone (too little is published to say more)",
+        "ipu-workbench validate shows how often bands hold",
     )
     return [
         "How far off it may be",

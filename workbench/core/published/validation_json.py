@@ -23,6 +23,9 @@ def validation_rows() -> Iterator[dict[str, Any]]:
     yield from map(_memory, memory_rows().values())
     yield from (_figure("cycles", row) for row in cycle_rows())
     yield from (_figure("fitted", row) for row in fitted_figures())
+    yield from (
+        {"event": "not_planned", "title": text} for text in published()["not_planned"]
+    )
     rows = [left_out.row for left_out in found.rows.values()]
     yield {
         "event": "validated",

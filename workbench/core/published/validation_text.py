@@ -53,6 +53,10 @@ def validation_lines(style: TextStyle) -> Iterator[str]:
     yield "Fitted, so no evidence: the tutorial of Keras that set constants"
     yield from _indented(fitted_table())
     yield ""
+    yield "Published, too, and cannot be planned"
+    for text in published()["not_planned"]:
+        yield from _wrapped(f"- {text}", room, indent="  ")
+    yield ""
     yield "Sources"
     for place, source in enumerate(sources(), 1):
         yield from _wrapped(f"{place:2}. {source}", room, indent="    ")

@@ -25,7 +25,9 @@ def add_parser(subparsers: Any) -> None:
         "that they state. Nothing runs.",
     )
     parser.add_argument(
-        "--json", action="store_true", help="one object per line, the last of them all"
+        "--json",
+        action="store_true",
+        help="one object per line, the last is what they come to",
     )
     parser.set_defaults(run=run_validate)
 
@@ -35,16 +37,17 @@ def run_validate(args: argparse.Namespace) -> int:
     if path := hardware_file():
         say(f"with the hardware of {path}")
     try:
+        # As lists: what cannot be planned is known before anything is printed.
         if args.json:
             # Late, as the text below: each has an output of its own.
             from workbench.core.published.validation_json import validation_rows
 
-            for row in validation_rows():
+            for row in list(validation_rows()):
                 print_json(row)
         else:
             from workbench.core.published.validation_text import validation_lines
 
-            for line in validation_lines(text_style(args)):
+            for line in list(validation_lines(text_style(args))):
                 print_line(line)
     except (HardwareFileError, NotPlanned) as error:
         hint = "unset IPU_WORKBENCH_HARDWARE" if path else ""
