@@ -25,6 +25,7 @@ from ipu_runtime.plan.replica import Replica, describe_replica
 from ipu_runtime.plan.rules.count_rules import too_many_micro_batches
 from ipu_runtime.plan.rules.replica_counts import replica_count, steps_per_replica
 from ipu_runtime.plan.rules.request_checks import check_request
+from ipu_runtime.plan.rules.stage_rules import check_shared_weights
 from ipu_runtime.plan.step_time import Timing
 
 
@@ -58,7 +59,7 @@ def make_plan(
     alone = functools.partial(
         make_plan, with_remedies=False, with_layers=False, table=table
     )
-    problems += memory_problems(memory.ipus, remedies, alone)
+    problems += memory_problems(memory.ipus, remedies, alone, request)
     steps, execution = steps_per_replica(request), replica.steps_per_execution
     local = replica.replicas // request.instances
     return Plan(
@@ -141,8 +142,13 @@ def _can_be_planned(request: PlanRequest, problems: Sequence[Problem]) -> bool:
         return False
     if too_many_micro_batches(request):
         return False
+    # Weights that two IPUs would share leave a schedule to time, other errors do not:
+    # `balance` starts from such cuts.
+    shared = list(check_shared_weights(request))
     return not any(
-        problem.severity is Severity.ERROR and problem.where.startswith("pipeline")
+        problem.severity is Severity.ERROR
+        and problem.where.startswith("pipeline")
+        and problem not in shared
         for problem in problems
     )
 

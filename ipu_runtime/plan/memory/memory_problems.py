@@ -8,18 +8,27 @@ from typing import NamedTuple
 from ipu_runtime.plan.memory.remedies import Remedy
 from ipu_runtime.plan.plan import IpuMemory, Plan, PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.rules.weight_updates import update_changes
 
 
 def memory_problems(
     memory: tuple[IpuMemory, ...],
     remedies: Iterable[Remedy],
     plan: Callable[[PlanRequest], Plan],
+    before: PlanRequest,
 ) -> tuple[Problem, ...]:
-    """Name every IPU that is too full, with the remedies that would help."""
+    """Name every IPU that is too full, with the remedies that would help.
+
+    Args:
+        memory: Of every IPU of a replica.
+        remedies: What may be tried.
+        plan: How it is tried.
+        before: What is too full.
+    """
     full = [item for item in memory if not item.fits]
     if not full:
         return ()
-    tried = [_try(remedy, plan) for remedy in remedies]
+    tried = [_try(remedy, plan, before) for remedy in remedies]
     hint = "; ".join(outcome.text for outcome in tried if outcome.text)
     helped = next((outcome for outcome in tried if outcome.fits), _Outcome())
     return tuple(
@@ -46,16 +55,18 @@ class _Outcome(NamedTuple):
     fits: bool = False
 
 
-def _try(remedy: Remedy, plan: Callable[[PlanRequest], Plan]) -> _Outcome:
+def _try(
+    remedy: Remedy, plan: Callable[[PlanRequest], Plan], before: PlanRequest
+) -> _Outcome:
     """Return the first candidate that fits, or else the last."""
     candidates = list(remedy.candidates)
     if not candidates:
         return _Outcome()
-    last = _planned(remedy, *candidates.pop(), plan)
+    last = _planned(remedy, *candidates.pop(), plan, before)
     if remedy.shrinking and not last.fits:
         # What the strongest does not save, no other does.
         return last
-    others = (_planned(remedy, *candidate, plan) for candidate in candidates)
+    others = (_planned(remedy, *candidate, plan, before) for candidate in candidates)
     return next((outcome for outcome in others if outcome.fits), last)
 
 
@@ -64,6 +75,7 @@ def _planned(
     value: object,
     request: PlanRequest,
     plan: Callable[[PlanRequest], Plan],
+    before: PlanRequest,
 ) -> _Outcome:
     changed, shown = plan(request), _describe(remedy, value)
     if not changed.memory:
@@ -72,7 +84,8 @@ def _planned(
     if fill > 1:
         return _Outcome(f"{shown} does not ({fill:.0%} full)")
     time = f"{changed.ipu_us_per_batch:,.0f} us per batch"
-    text = f"{shown} fits ({fill:.0%} full, {time})"
+    facts = (f"{fill:.0%} full", time, *update_changes(before, request))
+    text = f"{shown} fits ({', '.join(facts)})"
     return _Outcome(text, remedy.where, value, fits=True)
 
 

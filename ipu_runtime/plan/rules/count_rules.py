@@ -249,10 +249,11 @@ def _partial_update(
     none = f"an epoch of {steps} steps does not end with a weight update either"
     return Problem(
         STEPS,
-        f"the {'pipelined ' if request.pipeline else ''}model has been configured to "
-        "use gradient accumulation for training, however the current "
-        f"`steps_per_execution` value (set to {value}) is not divisible by "
-        f"`gradient_accumulation_steps_per_replica` (set to {every})",
+        # The figures first: tables cut what is long.
+        f"`steps_per_execution` (set to {value}) is not divisible by "
+        f"`gradient_accumulation_steps_per_replica` (set to {every}), and the "
+        f"{'pipelined ' if request.pipeline else ''}model has been configured to use "
+        "gradient accumulation for training",
         _try(valid, value) if valid else none,
         exception="RuntimeError",
         suggestion=_nearest(valid, value) if valid else None,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.rules.pipeline_rules import (
     check_mapping,
@@ -32,7 +32,7 @@ def check_stages(request: PlanRequest) -> Iterator[Problem]:
     for problem in _assignment_problems(layers, stages):
         yield replace(problem, suggestion=repaired_stages(model, stages))
     yield from check_mapping(pipeline.device_mapping, pipeline.stages, kind, training)
-    yield from _check_shared_weights(model, pipeline)
+    yield from check_shared_weights(request)
     if not kind.on_ipu:
         yield Problem(
             "pipeline.schedule",
@@ -117,11 +117,12 @@ def _assignment_problems(
     yield from check_stage_count(top + 1)
 
 
-def _check_shared_weights(
-    model: ModelSpec, pipeline: PipelineRequest
-) -> Iterator[Problem]:
+def check_shared_weights(request: PlanRequest) -> Iterator[Problem]:
     """Yield calls that share weights, but not an IPU."""
-    stages, layers = pipeline.stage_of_layer, model.stage_layers
+    pipeline = request.pipeline
+    if pipeline is None:
+        return
+    stages, layers = pipeline.stage_of_layer, request.model.stage_layers
     mapping = pipeline.device_mapping
     if len(stages) != len(layers) or (mapping and len(mapping) != pipeline.stages):
         return
@@ -129,7 +130,7 @@ def _check_shared_weights(
         layer.name: mapping[stage] if mapping else stage
         for layer, stage in zip(layers, stages, strict=True)
     }
-    for calls in model.shared:
+    for calls in request.model.shared:
         ipus = sorted({ipu_of[name] for name in calls})
         if len(ipus) > 1:
             more = f" and {len(calls) - 2} more" if len(calls) > 2 else ""

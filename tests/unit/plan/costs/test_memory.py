@@ -134,6 +134,8 @@ def test_what_does_not_fit_names_ipu_excess_and_tried_remedies(
     assert "MB too much" in problem.problem
     assert "ipu.allow_recompute = true fits" in problem.hint
     assert "data.batch_size = 8 fits" in problem.hint
+    # Advice names its price: fewer samples an update train otherwise.
+    assert "more updates an epoch)" in problem.hint
     assert (problem.where, problem.suggestion) == ("ipu.allow_recompute", True)
     assert not resnet_plan.ok
 
