@@ -65,7 +65,7 @@ def test_the_text_says_what_the_rows_come_to(
     last = _rows(capsys)[-1]
     assert _run() == 0
     text = " ".join(capsys.readouterr().out.split())
-    percent = f"{last['root_mean_square'] * 100:.0f} %"
+    percent = f"{last['root_mean_square'] * 100:.1f} %"
     assert f"31 rows: {percent} off (root mean square)" in text
     assert f"{last['held']} of 31 lie in it" in text
     assert "for memory no coverage is stated" in text

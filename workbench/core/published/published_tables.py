@@ -106,9 +106,10 @@ def throughput_words() -> str:
     rows = [left_out.row for left_out in band_coverage().rows.values()]
     largest = max(rows, key=lambda row: abs(row.error))
     fitting = sum(row.plan.ok for row in rows)
+    typical = f"{root_mean_square(rows) * 100:.1f} %"
     return (
-        f"{len(rows)} rows: {share(root_mean_square(rows))} off (root mean square), at "
-        f"most {share(abs(largest.error))} ({largest.title}, {largest.framework}, on "
+        f"{len(rows)} rows: {typical} off (root mean square), at most "
+        f"{share(abs(largest.error))} ({largest.title}, {largest.framework}, on "
         f"{largest.system}). {fitting} of them fit the modelled memory; on the real "
         "systems all did."
     )

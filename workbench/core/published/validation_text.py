@@ -26,6 +26,8 @@ from workbench.core.published.published_tables import (
 
 _WIDE = 96
 """Columns from which a throughput's batch and source have room."""
+_JOINED = "\0%"
+"""A number is not parted from its sign."""
 _LEFT = ("model", "system", "framework", "what", "ratio", "positions", "figure")
 
 
@@ -36,6 +38,8 @@ def validation_lines(style: TextStyle) -> Iterator[str]:
     cycles = published()["cycles"]
     yield "Throughput in samples/s, and the band that all other rows make"
     yield from _grouped(_without(throughput_table(), dropped))
+    if style.width < _WIDE:
+        yield f"  ({_WIDE} columns also show batch and source, as --json does.)"
     yield from _wrapped(throughput_words(), room)
     yield from _wrapped(coverage_words(band_coverage()), room)
     yield ""
@@ -89,5 +93,9 @@ def _indented(table: Table) -> Iterator[str]:
 
 
 def _wrapped(text: str, room: int, indent: str = "") -> Iterator[str]:
-    for line in textwrap.wrap(text, room, subsequent_indent=indent):
-        yield f"  {line}"
+    joined = text.replace(" %", _JOINED)
+    lines = textwrap.wrap(
+        joined, room, subsequent_indent=indent, break_on_hyphens=False
+    )
+    for line in lines:
+        yield f"  {line.replace(_JOINED, ' %')}"
