@@ -206,8 +206,9 @@ class Maker:
         return Scenario(resuming, home, check)
 
     def _sweep(self, how: str) -> Scenario:
-        """A sweep of two points."""
-        preset = _preset("cpu", self._directory)
+        """A sweep of two points; a CPU has no figures to plan."""
+        api = "cpu" if how == "trained" else "ipu_strategy"
+        preset = _preset(api, self._directory)
         begin = (
             *("sweep", str(preset), "--json", "--group", GROUP),
             *("--grid", "train.learning_rate=0.01,0.1"),

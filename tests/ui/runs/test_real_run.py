@@ -5,12 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import screen_text
-from workbench.core.runs.events import RunStatus
+from workbench.core.runs.events import EpochEnded, Event, RunStatus
 from workbench.core.runs.run_store import list_runs
 from workbench.ui.app_options import real_runner
 
@@ -48,19 +49,31 @@ async def test_small_preset_runs_to_the_end(make_app: MakeApp, until: Until) -> 
     assert len(stored[0].series().epochs["loss"].ys) == 2
 
 
+def runner_held_in_the_middle(*arguments: Any, **options: Any) -> Any:
+    """Run for real, but wait after the second epoch until somebody stops the run."""
+    spec, control, emit = arguments
+
+    def told(event: Event) -> None:
+        emit(event)
+        if isinstance(event, EpochEnded) and event.epoch == 2:
+            control.stop.wait()
+
+    return real_runner(spec, control, told, **options)
+
+
 async def test_stop_in_the_middle_keeps_the_record_and_resume_ends_it(
     make_app: MakeApp, until: Until
 ) -> None:
-    app = make_app(real_runner, preset="mnist-dense")
-    app.experiment.draft.set(SMALL | {"train.epochs": 200})
+    app = make_app(runner_held_in_the_middle, preset="mnist-dense")
+    app.experiment.draft.set(SMALL | {"train.epochs": 6})
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
         run = app.runs.board.runs[0]
-        await until(pilot, lambda: len(run.monitor.epochs) >= 1)
+        await until(pilot, lambda: len(run.monitor.epochs) == 2)
         await pilot.press("s", "y")
         await until(pilot, lambda: not run.monitor.live)
         assert run.monitor.status is RunStatus.STOPPED
-        assert 1 <= len(run.monitor.epochs) < 200
+        assert len(run.monitor.epochs) == 2
         await app.workers.wait_for_complete()
         app.runs.look_for_records()
         await app.workers.wait_for_complete()
@@ -69,9 +82,9 @@ async def test_stop_in_the_middle_keeps_the_record_and_resume_ends_it(
         (resumed,) = app.runs.board.runs
         await until(pilot, lambda: not resumed.monitor.live)
         assert resumed.monitor.status is RunStatus.FINISHED, resumed.monitor.message
-        assert [epoch.epoch for epoch in resumed.monitor.epochs] == [*range(1, 201)]
+        assert [epoch.epoch for epoch in resumed.monitor.epochs] == [*range(1, 7)]
     (stored,) = list_runs()
-    assert len(stored.series().epochs["loss"].ys) == 200
+    assert len(stored.series().epochs["loss"].ys) == 6
 
 
 @pytest.mark.thorough
