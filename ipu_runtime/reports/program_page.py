@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.step_parts import step_words
 from ipu_runtime.reports.markup import Html, section, table, tag
 from ipu_runtime.reports.page import page
 from ipu_runtime.reports.plan_parts import plan_parts
@@ -24,21 +25,22 @@ def program_page(
     else:
         parts += [*plan_parts(plan), _layers(plan)]
     if execution:
-        parts.append(_execution(execution))
+        parts.append(_execution(execution, plan.replicas if plan else 1))
     return page(f"Report of program {name}", parts, _FOOTER)
 
 
-def _execution(execution: Mapping[str, Any]) -> Html:
+def _execution(execution: Mapping[str, Any], replicas: int) -> Html:
+    step = f"time of a step ({step_words(replicas)})"
     measured = execution["measured_host_ms_per_step"]
     rows = [
         ("executions", execution["executions"]),
         ("steps of one replica", execution["steps_per_replica"]),
         (
-            "time of a step on this machine, measured",
+            f"{step} on this machine, measured",
             microseconds(1e3 * measured) if measured else "too short to tell",
         ),
         (
-            "time of a step on the IPU, modelled",
+            f"{step} on the IPU, modelled",
             microseconds(execution["modelled_ipu_us_per_step"]),
         ),
         (

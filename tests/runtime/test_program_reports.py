@@ -68,6 +68,7 @@ def test_training_and_evaluation_get_a_report_each(
     assert execution["modelled_ipu_us_per_step"] == plan["ipu_step_us"]
     page = (train / "report.html").read_text()
     assert "dense" in page
+    assert "time of a step (the replica takes one batch) on the IPU, modelled" in page
     assert "http" not in page.replace("http-equiv", "")
     assert (
         json.loads((evaluation / "plan.json").read_text())["request"]["training"]

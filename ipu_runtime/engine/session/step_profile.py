@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ipu_runtime.engine.planning.program_plan import ProgramPlan
 from ipu_runtime.plan.plan import Plan, StepTime
-from ipu_runtime.plan.step_parts import step_parts
+from ipu_runtime.plan.step_parts import step_parts, step_words
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,11 @@ class IpuProfile:
         return self.planned.reason
 
     def __str__(self) -> str:
-        measured = f"{self.program}: measured {self.host_step_ms:.3f} ms per step"
+        replicas = self.plan.replicas if self.plan else 1
+        measured = (
+            f"{self.program}: measured {self.host_step_ms:.3f} ms per step, in which "
+            f"{step_words(replicas)}"
+        )
         if self.executor:
             measured += f" ({self.executor})"
         step = self.step

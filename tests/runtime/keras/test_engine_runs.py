@@ -399,4 +399,5 @@ def test_observers_see_both_clocks() -> None:
     profile = model.ipu_profile()
     assert last.ipu_step_us == profile.ipu_step_us > 0
     assert profile.step.total_us == pytest.approx(profile.ipu_step_us)
+    assert "ms per step, in which the replica takes one batch" in str(profile)
     assert "modelled" in str(profile)
