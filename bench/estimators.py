@@ -10,10 +10,10 @@ from pathlib import Path
 from bench.experiments import experiment
 from bench.figure import Figure
 from bench.side_by_side import of_samples
-from workbench.core.backends import backend_of
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import EpochEnded, Event
-from workbench.core.runs.run_context import RunContext, RunControl
+from workbench.backends import backend_of
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import EpochEnded, Event
+from workbench.runs.run_context import RunContext, RunControl
 
 AREA = "estimators, times the Keras path on the CPU"
 _CASES = (

@@ -8,11 +8,11 @@ from contextlib import nullcontext
 from typing import Any
 
 from bench.side_by_side import Work
-from workbench.core.data.dataset import PreparedData, load_prepared
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
+from workbench.data.dataset import PreparedData, load_prepared
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
 
 
 def experiment(preset: str, changes: Sequence[str] = ()) -> ExperimentSpec:
@@ -25,7 +25,7 @@ def experiment(preset: str, changes: Sequence[str] = ()) -> ExperimentSpec:
 
 def stock_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
     """Return plain Keras `fit` on the CPU, with Keras' own defaults."""
-    from workbench.core.runs.model_builder import build_keras_model, compile_arguments
+    from workbench.runs.model_builder import build_keras_model, compile_arguments
 
     model = build_keras_model(spec)
     model.compile(**compile_arguments(spec))
@@ -36,7 +36,7 @@ def emulated_fit(spec: ExperimentSpec, data: PreparedData) -> Work:
     """Return `fit` on the emulated device, with the preset's settings."""
     from ipu_runtime.config import config_from_fields
     from ipu_runtime.ipu_strategy import IPUStrategy
-    from workbench.core.backends.ipu_strategy import compiled_model
+    from workbench.backends.ipu_strategy import compiled_model
 
     strategy = IPUStrategy()
 

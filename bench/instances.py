@@ -71,7 +71,7 @@ def _fit_seconds(batches: int, rounds: int) -> list[float]:
     from ipu_runtime.config import IPUConfig
     from ipu_runtime.distributed.popdist_strategy import PopDistStrategy
     from ipu_runtime.popdist.tensorflow import set_ipu_config
-    from workbench.core.runs.model_builder import build_keras_model, compile_arguments
+    from workbench.runs.model_builder import build_keras_model, compile_arguments
 
     local, index = popdist.getNumLocalReplicas(), popdist.getInstanceIndex()
     own = batches * local * 64
@@ -98,7 +98,7 @@ def _sum_seconds(floats: int, rounds: int) -> list[float]:
     """
     import tensorflow as tf
 
-    from ipu_runtime.engine.replicas.instance_exchange import sum_over_instances
+    from ipu_runtime.engine.build.replicas.instance_exchange import sum_over_instances
     from ipu_runtime.system.cluster import join
 
     instance, seconds = join(), []

@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 
 from bench.figure import Figure
 from bench.side_by_side import of_samples
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.experiment.validation import validate
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.toml_text import to_toml
+from workbench.experiment.validation import validate
 
 AREA = "limits (processor time)"
 REFUSED = (2,)

@@ -15,12 +15,12 @@ from ipu_runtime.plan.balance.partition import BalanceRequest, balance
 from ipu_runtime.plan.schedule.building import build_schedule
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from ipu_runtime.plan.schedule.timeline import StageTimes, build_timeline
-from workbench.core.experiment.overrides import set_value
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.sweeps.sweep_grid import parse_grid, points
-from workbench.core.sweeps.sweep_point import plan_point
+from workbench.experiment.overrides import set_value
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.sweeps.sweep_grid import parse_grid, points
+from workbench.sweeps.sweep_point import plan_point
 
 AREA = "plan (no TensorFlow)"
 TASKS = ((8, 64), (64, 1024), (64, 8192))

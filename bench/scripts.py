@@ -11,7 +11,7 @@ from unittest import mock
 from bench.experiments import emulated_fit, experiment, prepared
 from bench.figure import Figure
 from bench.side_by_side import Work, of_samples, ratio
-from workbench.core.scripts.recording import ScriptRecording
+from workbench.scripts.recording import ScriptRecording
 
 
 def measure(quick: bool) -> Iterator[Figure]:

@@ -19,10 +19,10 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from bench.experiments import experiment
-from workbench.core.runs.events import Event, RunStatus
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.runner import run_experiment
+from workbench.runs.events import Event, RunStatus
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.runner import run_experiment
 
 KINDS = ("mnist-ipu-pipelined", "cifar10-ipu-estimator", "mnist-cpu")
 SETTLED = 3

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bench.experiments import emulated_fit, experiment, prepared
 from bench.figure import Figure
 from bench.side_by_side import ratio
-from ipu_runtime.engine.session.observer import Progress, observed_by
+from ipu_runtime.engine.watch.observer import Progress, observed_by
 
 
 class _Listener:

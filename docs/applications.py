@@ -28,7 +28,7 @@ def read(name: str) -> dict[str, Any]:
     """Build one model, read it and plan it for one IPU."""
     import keras
 
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     model = getattr(keras.applications, name)(weights=None)
     if None in model.input_shape[1:]:
@@ -51,9 +51,9 @@ def read(name: str) -> dict[str, Any]:
 
 def fewest_ipus(name: str) -> int | None:
     """Return on how many IPUs it can be trained, with stages that `balance` finds."""
-    from workbench.core.experiment.experiment_loading import load_experiment
-    from workbench.core.planning.balancing import balanced_experiment
-    from workbench.core.planning.experiment_plan import plan_experiment
+    from workbench.experiment.experiment_loading import load_experiment
+    from workbench.planning.balancing import balanced_experiment
+    from workbench.planning.experiment_plan import plan_experiment
 
     fixed = (
         f"data.batch_size={BATCH_SIZE}",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from docs.tables import markdown
 from ipu_runtime.plan.hardware import load_table
-from workbench.core.published.band_coverage import band_coverage
-from workbench.core.published.published_figure import published, sources
-from workbench.core.published.published_tables import (
+from workbench.published.band_coverage import band_coverage
+from workbench.published.published_figure import published, sources
+from workbench.published.published_tables import (
     coverage_words,
     cycle_table,
     fitted_table,

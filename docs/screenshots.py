@@ -13,7 +13,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from workbench.core.settings import load_settings
+from workbench.settings import load_settings
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.app_options import AppOptions
 

@@ -13,9 +13,9 @@ from typing import Any
 from ipu_runtime.compat.habits import HABITS
 from ipu_runtime.reports.quantities import count
 from presets import EXAMPLES
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
 
 MEASURED = Path(__file__).parent / "measured.json"
 

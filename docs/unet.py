@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from workbench.core.published.published_figure import DIRECTORY
+from workbench.published.published_figure import DIRECTORY
 
 MODEL = DIRECTORY / "unet.json"
 _FILTERS = (64, 128, 256, 512)
@@ -46,7 +46,7 @@ if __name__ == "__main__":
     import ipu_runtime
 
     ipu_runtime.install()
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
     from ipu_runtime.plan.model.model_json import model_to_json
 
     content = model_to_json(read_model(build()))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ipu_runtime.engine.replicas.placement import current_placement
+from ipu_runtime.engine.describe.placement import current_placement
 
 
 def automatic_sharding(

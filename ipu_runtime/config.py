@@ -17,7 +17,7 @@ from ipu_runtime.configuring.config_attributes import (
     logger,
 )
 from ipu_runtime.configuring.config_checks import check_config, ipus_of_devices
-from ipu_runtime.engine.session.interception import current_interceptor, notice
+from ipu_runtime.engine.watch.interception import current_interceptor, notice
 from ipu_runtime.plan.config.config_enums import (
     ENUM_OF_FIELD,
     DeviceConnectionType,

@@ -1,5 +1,7 @@
 """How gradients of several micro-batches become one: `ipu.gradient_accumulation`."""
 
-from ipu_runtime.engine.programs.accumulation import GradientAccumulationReductionMethod
+from ipu_runtime.engine.describe.accumulation_method import (
+    GradientAccumulationReductionMethod,
+)
 
 __all__ = ["GradientAccumulationReductionMethod"]

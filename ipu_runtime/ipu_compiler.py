@@ -7,16 +7,16 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.planning.function_program import function_program
-from ipu_runtime.engine.programs.own_program import own_program, tracing
-from ipu_runtime.engine.reading.model_scope import LayerUse, model_scope
-from ipu_runtime.engine.replicas.device_loop import build_once
-from ipu_runtime.engine.replicas.placement import (
+from ipu_runtime.engine.build.programs.own_program import own_program, tracing
+from ipu_runtime.engine.build.replicas.device_loop import build_once
+from ipu_runtime.engine.describe.function_program import function_program
+from ipu_runtime.engine.describe.model_scope import LayerUse, model_scope
+from ipu_runtime.engine.describe.placement import (
     Placement,
     current_placement,
     placed_on,
 )
-from ipu_runtime.engine.session.interception import announce, current_interceptor
+from ipu_runtime.engine.watch.interception import announce, current_interceptor
 from ipu_runtime.estimators.tf_estimator import EstimatorSpec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
+from ipu_runtime.engine.run.estimator_program import EstimatorProgram
 from ipu_runtime.estimators.base_estimator import EstimatorBase
 from ipu_runtime.estimators.ipu_estimator_loop import LoopBuilder
 from ipu_runtime.estimators.ipu_estimator_spec import IPUEstimatorSpec

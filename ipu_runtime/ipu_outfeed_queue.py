@@ -9,14 +9,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.programs.own_program import (
+from ipu_runtime.engine.build.programs.own_program import (
     OwnProgram,
     named_parts,
     traced_program,
 )
-from ipu_runtime.engine.replicas.collectives import mark_operation, mark_shared
-from ipu_runtime.engine.replicas.device_loop import when_replicas_known
-from ipu_runtime.engine.replicas.turns import current_turn
+from ipu_runtime.engine.build.replicas.collectives import mark_operation, mark_shared
+from ipu_runtime.engine.build.replicas.device_loop import when_replicas_known
+from ipu_runtime.engine.build.replicas.turns import current_turn
 from ipu_runtime.ipu_infeed_queue import checked_ordinal
 from ipu_runtime.system.device_state import current_state
 

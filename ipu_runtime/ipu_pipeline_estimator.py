@@ -7,14 +7,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
-from ipu_runtime.engine.pipeline.graph_pipeline import build_run
-from ipu_runtime.engine.planning.refusal import raise_for
-from ipu_runtime.engine.programs.progress_scalars import MOST_SCALARS
-from ipu_runtime.engine.reading.model_scope import ModelScope, model_scope
-from ipu_runtime.engine.replicas.device_loop import build_loop
-from ipu_runtime.engine.replicas.placement import current_placement
-from ipu_runtime.engine.session.interception import current_interceptor
+from ipu_runtime.engine.build.pipeline.graph_pipeline import build_run
+from ipu_runtime.engine.build.programs.progress_scalars import MOST_SCALARS
+from ipu_runtime.engine.build.replicas.device_loop import build_loop
+from ipu_runtime.engine.describe.model_scope import ModelScope, model_scope
+from ipu_runtime.engine.describe.placement import current_placement
+from ipu_runtime.engine.describe.refusal import raise_for
+from ipu_runtime.engine.run.estimator_program import EstimatorProgram
+from ipu_runtime.engine.watch.interception import current_interceptor
 from ipu_runtime.estimators.base_estimator import EstimatorBase
 from ipu_runtime.estimators.intercepted_run import intercepted_spec
 from ipu_runtime.estimators.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.estimators.tf_estimator import RunConfig as TensorFlowRunConfig
 from ipu_runtime.system.ipu_options import IpuOptions
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_runtime.engine.replicas.placement import (
+from ipu_runtime.engine.describe.placement import (
     Placement,
     current_placement,
     placed_on,

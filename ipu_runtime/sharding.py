@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from ipu_runtime.engine.replicas.replication import in_order
+from ipu_runtime.engine.build.replicas.replication import in_order
 from ipu_runtime.frameworks.shard_marks import SHARDING, set_sharding, shards_of
 
 

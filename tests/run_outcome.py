@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.runs.events import EpochEnded, Evaluated, RunStatus
-from workbench.core.runs.run_checkpoint import latest, load
-from workbench.core.runs.run_store import StoredRun
+from workbench.runs.events import EpochEnded, Evaluated, RunStatus
+from workbench.runs.run_checkpoint import latest, load
+from workbench.runs.run_store import StoredRun
 
 TOLD = ("epochs", "loss", "accuracy", "ipu_step_us", "test_loss", "test_accuracy")
 """What a summary says besides measured times."""

@@ -25,7 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler and not _is_wor
     signal.signal(signal.SIGINT, _leave)
 
 if TYPE_CHECKING:
-    from workbench.core.scripts.script_command import ScriptCommand
+    from workbench.scripts.script_command import ScriptCommand
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.plan.config.config_enums import ENUM_OF_FIELD
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD, IPU_CONFIG_FIELDS
 from ipu_runtime.plan.config.field import Field, Kind, nearest

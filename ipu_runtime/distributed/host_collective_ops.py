@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.instance_exchange import (
+from ipu_runtime.engine.build.replicas.instance_exchange import (
     gather_instances,
     mean_over_instances,
     sum_over_instances,

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ipu_runtime import popdist
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.replicas.instance_exchange import (
+from ipu_runtime.engine.build.replicas.instance_exchange import (
     in_session,
     mean_over_instances,
     take_from,

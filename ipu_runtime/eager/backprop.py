@@ -7,7 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.programs.gradient_capture import Sink, capturing, open_sinks
+from ipu_runtime.engine.build.programs.gradient_capture import (
+    Sink,
+    capturing,
+    open_sinks,
+)
 
 
 def num_gradient_collection_tapes() -> int:

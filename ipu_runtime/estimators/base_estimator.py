@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.estimator.estimator_program import PieceRunner
-from ipu_runtime.engine.estimator.model_directory import check_checkpoint
-from ipu_runtime.engine.estimator.planned_loop import PlannedLoop
-from ipu_runtime.engine.planning.refusal import raise_for
-from ipu_runtime.engine.reading.model_scope import model_scope
-from ipu_runtime.engine.replicas.instance_exchange import (
+from ipu_runtime.engine.build.replicas.instance_exchange import (
     lost_instances_named,
     wait_for_instances,
 )
+from ipu_runtime.engine.describe.model_scope import model_scope
+from ipu_runtime.engine.describe.refusal import raise_for
+from ipu_runtime.engine.run.estimator_program import PieceRunner
+from ipu_runtime.engine.run.model_directory import check_checkpoint
+from ipu_runtime.engine.run.planned_loop import PlannedLoop
 from ipu_runtime.estimators.estimator_builder import EstimatorBuilder
 from ipu_runtime.estimators.host_results import (
     mean_results,

@@ -11,16 +11,16 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.config import configure_ipu_system
-from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
-from ipu_runtime.engine.estimator.model_directory import newest_checkpoint
-from ipu_runtime.engine.estimator.planned_loop import PlannedLoop, plan_loop
-from ipu_runtime.engine.replicas.placement import Placement, placed_on
-from ipu_runtime.engine.session.interception import (
+from ipu_runtime.engine.describe.placement import Placement, placed_on
+from ipu_runtime.engine.run.estimator_program import EstimatorProgram
+from ipu_runtime.engine.run.model_directory import newest_checkpoint
+from ipu_runtime.engine.run.planned_loop import PlannedLoop, plan_loop
+from ipu_runtime.engine.watch.interception import (
     Program,
     announce,
     current_interceptor,
 )
-from ipu_runtime.engine.session.observer import current_observer
+from ipu_runtime.engine.watch.observer import current_observer
 from ipu_runtime.estimators.estimator_job import EstimatorJob
 from ipu_runtime.estimators.intercepted_run import (
     CALLS,

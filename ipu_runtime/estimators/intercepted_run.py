@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ipu_runtime.engine.session.interception import changed_settings, notice
+from ipu_runtime.engine.watch.interception import changed_settings, notice
 from ipu_runtime.estimators.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec
 from ipu_runtime.estimators.tf_estimator import ModeKeys
 from ipu_runtime.ipu_run_config import RunConfig

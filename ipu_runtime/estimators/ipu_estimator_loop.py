@@ -7,11 +7,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.estimator.estimator_program import EstimatorProgram
-from ipu_runtime.engine.programs.progress_scalars import MOST_SCALARS, collected_scalars
-from ipu_runtime.engine.reading.model_scope import model_scope
-from ipu_runtime.engine.replicas.device_loop import build_loop
-from ipu_runtime.engine.replicas.placement import current_placement
+from ipu_runtime.engine.build.programs.progress_scalars import (
+    MOST_SCALARS,
+    collected_scalars,
+)
+from ipu_runtime.engine.build.replicas.device_loop import build_loop
+from ipu_runtime.engine.describe.model_scope import model_scope
+from ipu_runtime.engine.describe.placement import current_placement
+from ipu_runtime.engine.run.estimator_program import EstimatorProgram
 from ipu_runtime.estimators.ipu_estimator_spec import IPUEstimatorSpec
 from ipu_runtime.estimators.step_counter import check_step_untouched, count_steps
 from ipu_runtime.estimators.tf_estimator import ModeKeys

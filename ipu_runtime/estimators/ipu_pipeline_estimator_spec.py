@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.estimators.tf_estimator import ModeKeys
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.plan.placements import PLACEMENTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 
-from ipu_runtime.engine.planning.refusal import raise_for
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.ipu_run_config import RunConfig
 from ipu_runtime.plan.rules.count_rules import check_loops
 

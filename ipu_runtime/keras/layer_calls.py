@@ -8,14 +8,14 @@ from typing import Any
 
 import keras
 
-from ipu_runtime.engine.reading.model_graph import (
+from ipu_runtime.engine.describe.model_graph import (
     NotAGraphError,
     expandable,
     model_graph,
     network_of,
     runs_as_written,
 )
-from ipu_runtime.engine.session.model_options import LayerCall
+from ipu_runtime.engine.describe.model_options import LayerCall
 from ipu_runtime.frameworks.keras_calls import nodes_in_order, nodes_of
 from ipu_runtime.keras.extensions.pipeline_stage_assignment import (
     Assignment,

@@ -7,7 +7,7 @@ import inspect
 from contextlib import ExitStack
 from typing import Any
 
-from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.frameworks.patch_points import creation_patches
 from ipu_runtime.strategies.strategy_stack import (
     current_stage,

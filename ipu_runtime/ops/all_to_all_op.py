@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas import collectives
+from ipu_runtime.engine.build.replicas import collectives
 
 
 def all_to_all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_runtime.engine.replicas.collectives import all_reduce
+from ipu_runtime.engine.build.replicas.collectives import all_reduce
 
 
 def cross_replica_sum(

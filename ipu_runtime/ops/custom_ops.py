@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.programs.custom_op_calls import CustomOp
+from ipu_runtime.engine.build.programs.custom_op_calls import CustomOp
 
 Outs = Mapping[str, Sequence[Any]]
 

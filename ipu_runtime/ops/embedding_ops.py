@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.collectives import all_reduce
+from ipu_runtime.engine.build.replicas.collectives import all_reduce
 
 _PARTITIONS = ("TOKEN", "ENCODING")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_runtime.engine.programs.gradient_capture import capture
+from ipu_runtime.engine.build.programs.gradient_capture import capture
 
 
 def capture_upstream_gradients(args: Any, tag: str = "") -> Any:

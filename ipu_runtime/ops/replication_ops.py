@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_runtime.engine.replicas.collectives import replica_index
+from ipu_runtime.engine.build.replicas.collectives import replica_index
 
 
 def replication_index(name: str | None = None) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_runtime.engine.replicas.collectives import all_reduce_together
+from ipu_runtime.engine.build.replicas.collectives import all_reduce_together
 from ipu_runtime.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 from ipu_runtime.strategies.replica_reductions import gradients_averaged
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.programs.accumulation import (
-    Accumulation,
+from ipu_runtime.engine.build.programs.accumulation import Accumulation
+from ipu_runtime.engine.build.replicas.device_loop import require_multiple_of
+from ipu_runtime.engine.describe.accumulation_method import (
     GradientAccumulationReductionMethod,
 )
-from ipu_runtime.engine.replicas.device_loop import require_multiple_of
 from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.optimizers.cross_replica_optimizer import (
     CrossReplicaOptimizer,

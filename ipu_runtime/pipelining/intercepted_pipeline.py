@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ipu_runtime.engine.pipeline.pipeline_modes import (
+from ipu_runtime.engine.describe.pipeline_modes import (
     PipelineSchedule,
     RecomputationMode,
 )
-from ipu_runtime.engine.session.interception import changed_settings, notice
+from ipu_runtime.engine.watch.interception import changed_settings, notice
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.pipeline.pipeline_modes import (
+from ipu_runtime.engine.describe.pipeline_modes import (
     PipelineSchedule,
     RecomputationMode,
     resolve_recomputation,
 )
-from ipu_runtime.engine.planning.refusal import raise_for
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_runtime.ops.pipelining_ops import PipelineStageOptions

@@ -9,15 +9,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.pipeline.graph_pipeline import (
+from ipu_runtime.engine.build.pipeline.graph_pipeline import (
     BuiltRun,
     GraphPipeline,
     build_run,
 )
-from ipu_runtime.engine.programs.accumulation import Accumulation
-from ipu_runtime.engine.replicas.device_loop import build_loop
-from ipu_runtime.engine.replicas.placement import Placement, current_placement
-from ipu_runtime.engine.session.interception import current_interceptor
+from ipu_runtime.engine.build.programs.accumulation import Accumulation
+from ipu_runtime.engine.build.replicas.device_loop import build_loop
+from ipu_runtime.engine.describe.placement import Placement, current_placement
+from ipu_runtime.engine.watch.interception import current_interceptor
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
 from ipu_runtime.pipelining import pipeline_checks as checks

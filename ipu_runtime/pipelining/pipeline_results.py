@@ -8,8 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.pipeline.graph_pipeline import BuiltRun
-from ipu_runtime.engine.programs.accumulation import chosen_dtype
+from ipu_runtime.engine.build.pipeline.graph_pipeline import BuiltRun
+from ipu_runtime.engine.build.programs.accumulation import chosen_dtype
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,19 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.engine.build.programs.own_program import (
+    OwnProgram,
+    own_program,
+    tracing,
+)
+from ipu_runtime.engine.build.replicas.device_loop import waiting_for_replicas
+from ipu_runtime.engine.build.replicas.replicated_function import ReplicatedFunction
+from ipu_runtime.engine.describe.function_program import function_program
+from ipu_runtime.engine.describe.model_scope import LayerUse, model_scope
+from ipu_runtime.engine.describe.own_request import repeated
+from ipu_runtime.engine.describe.placement import Placement, placed_on
 from ipu_runtime.engine.numerics.half_models import configured_half
-from ipu_runtime.engine.planning.function_program import function_program
-from ipu_runtime.engine.planning.own_request import repeated
-from ipu_runtime.engine.programs.own_program import OwnProgram, own_program, tracing
-from ipu_runtime.engine.reading.model_scope import LayerUse, model_scope
-from ipu_runtime.engine.replicas.device_loop import waiting_for_replicas
-from ipu_runtime.engine.replicas.placement import Placement, placed_on
-from ipu_runtime.engine.replicas.replicated_function import ReplicatedFunction
-from ipu_runtime.engine.session.interception import announce, current_interceptor
+from ipu_runtime.engine.watch.interception import announce, current_interceptor
 from ipu_runtime.strategies.replica_reductions import reductions_on_device
 from ipu_runtime.system.emulated_device import device_draws
 from ipu_runtime.system.instances import Instance

@@ -9,12 +9,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.collectives import all_reduce_together
-from ipu_runtime.engine.replicas.instance_exchange import (
+from ipu_runtime.engine.build.replicas.collectives import all_reduce_together
+from ipu_runtime.engine.build.replicas.instance_exchange import (
     mean_over_instances,
     sum_over_instances,
 )
-from ipu_runtime.engine.replicas.placement import current_placement
+from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.frameworks.patch_points import reduction_patch
 from ipu_runtime.frameworks.patching import Patch
 

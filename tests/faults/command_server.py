@@ -24,10 +24,10 @@ def _load() -> None:
 
     prepare_environment()
     with startup_noise_dropped():
-        import workbench.core.backends.cpu
-        import workbench.core.backends.ipu_estimator
-        import workbench.core.backends.ipu_pipeline_estimator
-        import workbench.core.backends.ipu_strategy
+        import workbench.backends.cpu
+        import workbench.backends.ipu_estimator
+        import workbench.backends.ipu_pipeline_estimator
+        import workbench.backends.ipu_strategy
         import workbench.headless.main  # noqa: F401
     gc.collect()
     gc.freeze()

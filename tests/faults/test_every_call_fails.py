@@ -21,10 +21,10 @@ import pytest
 from tests.faults.conftest import FIGURE
 from tests.faults.faulty_commands import FAULTS, KILLED, Done, FaultyCommands, possible
 from tests.run_outcome import outcome
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.record_files import read_lines
-from workbench.core.runs.run_notes import RunNotes, read_notes
-from workbench.core.runs.run_store import StoredRun, list_runs
+from workbench.runs.events import RunStatus
+from workbench.runs.record_files import read_lines
+from workbench.runs.run_notes import RunNotes, read_notes
+from workbench.runs.run_store import StoredRun, list_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 

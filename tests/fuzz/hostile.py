@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from workbench.core.experiment.toml_text import to_toml
+from workbench.experiment.toml_text import to_toml
 
 NASTY_TEXTS = (
     "",

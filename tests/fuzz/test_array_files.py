@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from tests.fuzz.cases import cases, command, in_time
 from tests.fuzz.hostile import changed_tables, damaged, texts, values
-from workbench.core.data.dataset import load_prepared
-from workbench.core.data.dataset_facts import DatasetError
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_checkpoint import Checkpoint, latest, load, save
+from workbench.data.dataset import load_prepared
+from workbench.data.dataset_facts import DatasetError
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_checkpoint import Checkpoint, latest, load, save
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 _dtypes = st.sampled_from(

@@ -14,15 +14,15 @@ from ipu_runtime.system.engine_options import EngineOptionsError, parse_engine_o
 from ipu_runtime.system.poplar_flags import FLAGS, PoplarFlagsError, parse_flags
 from tests.fuzz.cases import cases, command, in_time
 from tests.fuzz.hostile import NASTY_SOURCES, numbers, sources, texts, values
-from workbench.core.experiment.overrides import FIELD_OF_PATH, variable_of_field
-from workbench.core.experiment.preset_store import (
+from workbench.experiment.overrides import FIELD_OF_PATH, variable_of_field
+from workbench.experiment.preset_store import (
     PresetError,
     list_presets,
     save_preset,
 )
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.sweeps.sweep_grid import count_points, parse_grid
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_record import RunRecord
+from workbench.sweeps.sweep_grid import count_points, parse_grid
 
 PRESET = "mnist-ipu-pipelined"
 _paths = (

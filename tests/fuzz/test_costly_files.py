@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.cases import cases, command, in_time
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_checkpoint import load
-from workbench.core.runs.run_record import RunRecord
 from workbench.headless.exit_codes import ExitCode
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_checkpoint import load
+from workbench.runs.run_record import RunRecord
 
 _LONGEST_S = 15
 """The time of a preset of 4 MiB; a loaded machine takes several times as long."""

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz.cases import cases, in_time
 from tests.fuzz.hostile import damaged
-from workbench.core.models.model_source import SourceError
-from workbench.core.models.weight_bounds import check_archive, check_hdf5
+from workbench.models.model_source import SourceError
+from workbench.models.weight_bounds import check_archive, check_hdf5
 
 
 def _hdf5() -> bytes:

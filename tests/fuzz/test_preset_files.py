@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ipu_runtime.plan.model.shapes import LAYER_KINDS
 from tests.fuzz.cases import cases, command
 from tests.fuzz.hostile import changed_tables, changed_toml, damaged, numbers, values
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.toml_text import to_toml
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.toml_text import to_toml
 
 PRESETS = ("mnist-ipu-pipelined", "mnist-dense", "cifar10-ipu-pipeline-estimator")
 TABLES = {name: load_preset(name).tables for name in PRESETS}

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.fuzz.cases import cases, command
 from tests.fuzz.hostile import changed_tables, damaged, values
-from workbench.core.editing.draft import check_tables
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.runs.event_json import event_to_json, to_line
-from workbench.core.runs.events import (
+from workbench.editing.draft import check_tables
+from workbench.experiment.preset_store import load_preset
+from workbench.runs.event_json import event_to_json, to_line
+from workbench.runs.events import (
     Compiled,
     EpochEnded,
     Evaluated,
@@ -28,9 +28,9 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import list_runs, open_run
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import list_runs, open_run
 
 PRESET = "mnist-dense"
 EVENTS: tuple[Event, ...] = (

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import ipu_runtime.plan.hardware as hardware
 from tests.fuzz.cases import assert_harmless, cases, command, in_time
 from tests.fuzz.hostile import changed_tables, changed_toml, damaged, texts, values
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.settings import load_settings, remember
+from workbench.experiment.toml_text import to_toml
+from workbench.settings import load_settings, remember
 
 _TEXT = Path(hardware.__file__).with_name("hardware.toml").read_bytes()
 _TABLES: dict[str, Any] = tomllib.loads(_TEXT.decode())

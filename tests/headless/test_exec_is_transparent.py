@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.runs.run_store import open_run
+from workbench.runs.run_store import open_run
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.headless.conftest import Start
-from workbench.core.runs.events import EpochEnded, RunStatus
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import list_runs
 from workbench.headless.interruption import stop_on_interrupt
+from workbench.runs.events import EpochEnded, RunStatus
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import list_runs
 
 pytestmark = pytest.mark.slow
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from tests.fuzz.cases import Outcome, command
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.models.model_source import parse_source
-from workbench.core.models.source_files import content_key
-from workbench.core.runs.events import EpochEnded, RunStatus
-from workbench.core.runs.run_checkpoint import Checkpoint, save
-from workbench.core.runs.run_notes import RunNotes, write_notes
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.store_index import WORTH_WRITING
+from workbench.experiment.preset_store import load_preset
+from workbench.models.model_source import parse_source
+from workbench.models.source_files import content_key
+from workbench.runs.events import EpochEnded, RunStatus
+from workbench.runs.run_checkpoint import Checkpoint, save
+from workbench.runs.run_notes import RunNotes, write_notes
+from workbench.runs.run_record import RunRecord
+from workbench.store_index import WORTH_WRITING
 
 VICTIM = "what the user had\n"
 FILES = (

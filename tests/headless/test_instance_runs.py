@@ -15,9 +15,9 @@ import pytest
 import tensorflow as tf
 
 from tests.runtime.tiny_preset import EVERY_PIECE, tiny_spec
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import (
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import (
     EpochEnded,
     Event,
     InstancesSeen,
@@ -25,19 +25,19 @@ from workbench.core.runs.events import (
     RunEnded,
     RunStatus,
 )
-from workbench.core.runs.record_files import read_lines
-from workbench.core.runs.run_checkpoint import load
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import StoredRun, list_runs
-from workbench.core.runs.runner import run_experiment
-from workbench.core.script_export import ScriptError, export_script
+from workbench.runs.record_files import read_lines
+from workbench.runs.run_checkpoint import load
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_store import StoredRun, list_runs
+from workbench.runs.runner import run_experiment
+from workbench.script_export import ScriptError, export_script
 
 pytestmark = pytest.mark.slow
 
 EPOCHS = 2
 STARTED = """
 import numpy, popdist, script
-from workbench.core.runs.run_checkpoint import keras_state
+from workbench.runs.run_checkpoint import keras_state
 
 train = script.train
 def trained(model, data, args):
@@ -223,8 +223,8 @@ def test_no_instance_outlives_its_run(number: signal.Signals, tmp_path: Path) ->
         f"""
 import os, sys
 from pathlib import Path
-from workbench.core.instances import local_instances
-from workbench.core.instances.instance_job import InstanceJob
+from workbench.instances import local_instances
+from workbench.instances.instance_job import InstanceJob
 
 start = local_instances.subprocess.Popen
 def popen(command, **options):

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 from tests.run_outcome import assert_equal
-from workbench.core.runs.events import EpochEnded, RunStatus
-from workbench.core.runs.record_files import read_lines
-from workbench.core.runs.run_store import list_runs, open_run
+from workbench.runs.events import EpochEnded, RunStatus
+from workbench.runs.record_files import read_lines
+from workbench.runs.run_store import list_runs, open_run
 
 KILLS = int(os.environ.get("IPU_WORKBENCH_KILLS", "1"))
 APIS = os.environ.get("IPU_WORKBENCH_KILL_APIS", "ipu_strategy").split(",")

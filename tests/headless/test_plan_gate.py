@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.experiment.preset_store import list_presets
+from workbench.experiment.preset_store import list_presets
 from workbench.headless.main import main
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
-from workbench.core.report_html import report_page
-from workbench.core.runs.events import EpochEnded, Progressed, RunStatus
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import open_run
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.report_html import report_page
+from workbench.runs.events import EpochEnded, Progressed, RunStatus
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import open_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
-from workbench.core.runs.events import (
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.headless import main as command_line
+from workbench.runs.events import (
     Compiled,
     EpochEnded,
     Evaluated,
     Progressed,
     RunStatus,
 )
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import list_runs, open_run
-from workbench.headless import main as command_line
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import list_runs, open_run
 
 
 def main(arguments: list[str]) -> int:

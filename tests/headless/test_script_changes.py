@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.runs.run_store import open_run
 from workbench.headless.main import main
+from workbench.runs.run_store import open_run
 
 pytestmark = pytest.mark.slow
 

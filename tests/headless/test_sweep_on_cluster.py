@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_store import list_runs
+from workbench.runs.events import RunStatus
+from workbench.runs.run_store import list_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from ipu_runtime.datasets.packaged import load_packaged
 from ipu_runtime.system import emulated_device
-from workbench.core.data import dataset
+from workbench.data import dataset
 
 
 @pytest.fixture(autouse=True)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from ipu_runtime.engine.planning import program_plan
+from ipu_runtime.engine.describe import program_plan
 from ipu_runtime.plan import planner
 from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.plan.rules.weight_updates import summed_gradients
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.runs.events import Event, RunStatus
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.runs.events import Event, RunStatus
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
 
 
 class Plans:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.runs.events import Event, Progressed, RunStarted, RunStatus
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.runs.events import Event, Progressed, RunStarted, RunStatus
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
 
 
 @dataclass

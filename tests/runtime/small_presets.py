@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.preset_store import packaged_directory
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.preset_store import packaged_directory
 
 SMALL = {
     "mnist-cpu": ("data.train_samples=200", "train.epochs=2"),

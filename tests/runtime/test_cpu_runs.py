@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import keras
 import pytest
 
-from ipu_runtime.engine.session.observer import Progress
+from ipu_runtime.engine.watch.observer import Progress
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
-from workbench.core.backends import cpu
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.runs.events import (
+from workbench.backends import cpu
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.runs.events import (
     Compiled,
     EpochEnded,
     Evaluated,
@@ -26,9 +26,9 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import open_run
-from workbench.core.runs.runner import run_experiment
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_store import open_run
+from workbench.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 
@@ -196,7 +196,7 @@ def test_a_backend_that_breaks_is_a_failed_run_with_its_log(
     def broken(spec: object, context: object) -> None:
         raise RuntimeError("out of luck\nsecond line")
 
-    monkeypatch.setattr("workbench.core.runs.runner.backend_of", lambda api: broken)
+    monkeypatch.setattr("workbench.runs.runner.backend_of", lambda api: broken)
     events = _run(_spec("mnist-cpu"))
     ended, started = events[-1], events[0]
     assert isinstance(ended, RunEnded)

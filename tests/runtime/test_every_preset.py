@@ -23,9 +23,9 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
 from tests.runtime.noted_plans import Plans, figures
 from tests.runtime.small_presets import ESTIMATORS, NARROW, SMALL, small_preset
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import (
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import (
     Compiled,
     EpochEnded,
     Evaluated,
@@ -33,8 +33,8 @@ from workbench.core.runs.events import (
     Progressed,
     RunStarted,
 )
-from workbench.core.runs.run_store import open_run
-from workbench.core.script_export import export_script
+from workbench.runs.run_store import open_run
+from workbench.script_export import export_script
 
 pytestmark = pytest.mark.slow
 

@@ -17,24 +17,24 @@ import keras
 import numpy as np
 import pytest
 
-from workbench.core.data.dataset import load_prepared
-from workbench.core.experiment.experiment_loading import (
+from workbench.data.dataset import load_prepared
+from workbench.experiment.experiment_loading import (
     load_experiment,
     recorded_experiment,
 )
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.resolved_model import resolved
-from workbench.core.models.model_source import SourceError, parse_source
-from workbench.core.models.source_building import outlined_model, trainable_model
-from workbench.core.planning.balancing import balance_experiment
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import EpochEnded, Event, RunStatus
-from workbench.core.runs.model_builder import build_keras_model
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import open_run
-from workbench.core.runs.runner import run_experiment
-from workbench.core.script_export import export_script
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.resolved_model import resolved
 from workbench.headless.main import main
+from workbench.models.model_source import SourceError, parse_source
+from workbench.models.source_building import outlined_model, trainable_model
+from workbench.planning.balancing import balance_experiment
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import EpochEnded, Event, RunStatus
+from workbench.runs.model_builder import build_keras_model
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_store import open_run
+from workbench.runs.runner import run_experiment
+from workbench.script_export import export_script
 
 pytestmark = pytest.mark.slow
 

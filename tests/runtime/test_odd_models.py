@@ -14,17 +14,17 @@ import pytest
 from keras import layers, ops
 
 import ipu_runtime
-from workbench.core.data.dataset import load_prepared
-from workbench.core.data.epoch_order import training_order
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.models.source_building import trainable_model
-from workbench.core.planning.balancing import balanced_experiment
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import EpochEnded, Event, RunStatus
-from workbench.core.runs.model_builder import compile_arguments
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
+from workbench.data.dataset import load_prepared
+from workbench.data.epoch_order import training_order
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.models.source_building import trainable_model
+from workbench.planning.balancing import balanced_experiment
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import EpochEnded, Event, RunStatus
+from workbench.runs.model_builder import compile_arguments
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from tests.runtime.small_presets import (
     SMALL,
     small_preset,
 )
-from workbench.core.experiment.preset_store import list_presets
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.preset_store import list_presets
+from workbench.planning.experiment_plan import plan_experiment
 
 pytestmark = pytest.mark.slow
 

@@ -11,18 +11,18 @@ import pytest
 import tensorflow as tf
 
 import ipu_runtime
-from workbench.core.data.dataset import load_prepared
-from workbench.core.data.dataset_facts import DatasetError
-from workbench.core.experiment.experiment_loading import (
+from workbench.data.dataset import load_prepared
+from workbench.data.dataset_facts import DatasetError
+from workbench.experiment.experiment_loading import (
     load_experiment,
     recorded_experiment,
 )
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.runs.events import EpochEnded, Event, RunStatus
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
-from workbench.core.script_export import export_script
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.tables import spec_to_tables
+from workbench.runs.events import EpochEnded, Event, RunStatus
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
+from workbench.script_export import export_script
 
 pytestmark = pytest.mark.slow
 

@@ -14,16 +14,16 @@ from keras import layers, losses, metrics
 
 import ipu_runtime
 from tests.runtime.tiny_preset import tiny_spec
-from workbench.core.data.dataset import load_prepared
-from workbench.core.data.epoch_order import training_order
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.models.source_building import trainable_model
-from workbench.core.runs.events import EpochEnded, Evaluated, Event, RunStatus
-from workbench.core.runs.model_builder import build_keras_model
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
-from workbench.core.script_export import export_script
+from workbench.data.dataset import load_prepared
+from workbench.data.epoch_order import training_order
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.models.source_building import trainable_model
+from workbench.runs.events import EpochEnded, Evaluated, Event, RunStatus
+from workbench.runs.model_builder import build_keras_model
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
+from workbench.script_export import export_script
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 from ipu_runtime import utils
 from ipu_runtime.compat.plugin.poplar.ops import gen_ipu_ops
 from ipu_runtime.config import reset_ipu_configuration
-from ipu_runtime.engine.planning.own_request import plan_own
+from ipu_runtime.engine.describe.own_request import plan_own
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.plan.model.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan, PlanRequest

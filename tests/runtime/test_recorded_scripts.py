@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.report_html import report_page
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_store import open_run
-from workbench.core.runs.script_calls import calls_of, recorded_plan
+from workbench.report_html import report_page
+from workbench.runs.events import RunStatus
+from workbench.runs.run_store import open_run
+from workbench.runs.script_calls import calls_of, recorded_plan
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -123,7 +123,7 @@ def test_another_program_can_be_asked_to_record_and_none_is_said_plainly(
     (entry / "METADATA").write_text("Metadata-Version: 2.1\nName: watching\n")
     (entry / "entry_points.txt").write_text(
         "[ipu_runtime.script_watch]\n"
-        "record = workbench.core.scripts.recording:ScriptRecording\n"
+        "record = workbench.scripts.recording:ScriptRecording\n"
     )
     command = [sys.executable, "-m", "ipu_runtime", "--record", str(script)]
     environment = {**os.environ, "PYTHONPATH": str(entry.parent)}

@@ -15,13 +15,13 @@ import pytest
 import tensorflow as tf
 
 from tests.runtime.tiny_preset import EVERY_PIECE, tiny_spec
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.runs.events import EpochEnded, Evaluated, Event, Progressed
-from workbench.core.runs.record_files import read_lines
-from workbench.core.runs.run_checkpoint import latest, load
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import StoredRun, open_run
-from workbench.core.runs.runner import run_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.runs.events import EpochEnded, Evaluated, Event, Progressed
+from workbench.runs.record_files import read_lines
+from workbench.runs.run_checkpoint import latest, load
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_store import StoredRun, open_run
+from workbench.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 

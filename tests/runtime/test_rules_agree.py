@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.reading.keras_reader import read_model
-from ipu_runtime.engine.session.interception import (
+from ipu_runtime.engine.describe.keras_reader import read_model
+from ipu_runtime.engine.watch.interception import (
     Program,
     current_interceptor,
     intercepted_by,

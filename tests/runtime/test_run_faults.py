@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.runs.events import EpochEnded, Event, RunEnded, RunStatus
-from workbench.core.runs.run_checkpoint import Checkpoint, save
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import list_runs, open_run
-from workbench.core.runs.runner import run_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.headless.main import main
+from workbench.runs.events import EpochEnded, Event, RunEnded, RunStatus
+from workbench.runs.run_checkpoint import Checkpoint, save
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_store import list_runs, open_run
+from workbench.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 

@@ -22,24 +22,24 @@ import pytest
 import tensorflow as tf
 
 import ipu_runtime
-from ipu_runtime.engine.session.interception import intercepted_by
+from ipu_runtime.engine.watch.interception import intercepted_by
 from ipu_runtime.estimators.base_estimator import EstimatorBase
 from ipu_runtime.pipelining.intercepted_pipeline import (
     PipelineSettings,
     intercepted_pipeline,
 )
 from ipu_runtime.plan.placements import placements
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.validation import validate
-from workbench.core.models.captured_model import CapturedModel, write_capture
-from workbench.core.models.model_source import parse_source
-from workbench.core.models.source_reading import read_source
-from workbench.core.overlays.capture import Capture
-from workbench.core.overlays.captured_tables import captured_source, captured_tables
-from workbench.core.overlays.overlay import Overlay
-from workbench.core.overlays.script_lines import ScriptStopped, code_of
-from workbench.core.planning.balancing import balanced_experiment
-from workbench.core.planning.experiment_plan import plan_request
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.validation import validate
+from workbench.models.captured_model import CapturedModel, write_capture
+from workbench.models.model_source import parse_source
+from workbench.models.source_reading import read_source
+from workbench.overlays.capture import Capture
+from workbench.overlays.captured_tables import captured_source, captured_tables
+from workbench.overlays.overlay import Overlay
+from workbench.overlays.script_lines import ScriptStopped, code_of
+from workbench.planning.balancing import balanced_experiment
+from workbench.planning.experiment_plan import plan_request
 
 pytestmark = pytest.mark.slow
 
@@ -240,9 +240,9 @@ def test_an_estimator_with_changes_is_as_a_copy(
 COMPILED = """
 import random
 import tensorflow as tf
-from ipu_runtime.engine.session.interception import intercepted_by
-from workbench.core.overlays.overlay import Overlay
-from workbench.core.overlays.script_lines import code_of
+from ipu_runtime.engine.watch.interception import intercepted_by
+from workbench.overlays.overlay import Overlay
+from workbench.overlays.script_lines import code_of
 import mnist_compiled_loop as script
 import compiled_copy as copy
 

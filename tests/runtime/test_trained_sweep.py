@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from workbench.core.experiment.validation import validate
-from workbench.core.export.tensorboard_export import write_event_files
-from workbench.core.runs.events import EpochEnded, Event, RunStatus
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import list_runs, open_run
-from workbench.core.runs.runner import run_experiment
-from workbench.core.sweeps.halving import Halving
-from workbench.core.sweeps.sweep import ranked, run_sweep
-from workbench.core.sweeps.sweep_grid import parse_grid
-from workbench.core.sweeps.sweep_point import PointResult
-from workbench.core.sweeps.sweep_record import (
+from workbench.experiment.validation import validate
+from workbench.export.tensorboard_export import write_event_files
+from workbench.runs.events import EpochEnded, Event, RunStatus
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_store import list_runs, open_run
+from workbench.runs.runner import run_experiment
+from workbench.sweeps.halving import Halving
+from workbench.sweeps.sweep import ranked, run_sweep
+from workbench.sweeps.sweep_grid import parse_grid
+from workbench.sweeps.sweep_point import PointResult
+from workbench.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
 
 EVERY_PIECE = "execution.checkpoint_every_s=0.000001"
 """Makes a checkpoint after every weight update."""

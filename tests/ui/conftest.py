@@ -17,10 +17,10 @@ from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
-from workbench.core.runs import run_record
-from workbench.core.runs.run_store import StoredRun, open_run
-from workbench.core.scripts.script_command import ScriptCommand
-from workbench.core.settings import load_settings
+from workbench.runs import run_record
+from workbench.runs.run_store import StoredRun, open_run
+from workbench.scripts.script_command import ScriptCommand
+from workbench.settings import load_settings
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.app_options import AppOptions
 from workbench.ui.controllers.run_board import Runner

@@ -7,10 +7,10 @@ from textual.pilot import Pilot
 
 from tests.ui.conftest import MakeApp
 from tests.ui.screen_text import screen_text
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets.field_form import FieldForm
 

@@ -9,21 +9,21 @@ from typing import Any
 from ipu_runtime.plan.model.model_spec import LayerSpec
 from ipu_runtime.plan.model.shapes import resolve_model
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.locations import user_presets_directory
-from workbench.core.models.model_source import parse_source
-from workbench.core.models.source_files import content_key
-from workbench.core.models.source_model import (
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.preset_store import load_preset
+from workbench.locations import user_presets_directory
+from workbench.models.model_source import parse_source
+from workbench.models.source_files import content_key
+from workbench.models.source_model import (
     SourceModel,
     TensorFacts,
     save_source_model,
 )
-from workbench.core.runs.events import EpochEnded, RunEnded, RunStarted, RunStatus
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import open_run
-from workbench.core.scripts.script_command import ScriptCommand
-from workbench.core.settings import load_settings
+from workbench.runs.events import EpochEnded, RunEnded, RunStarted, RunStatus
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import open_run
+from workbench.scripts.script_command import ScriptCommand
+from workbench.settings import load_settings
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.controllers.scripts import ScriptController

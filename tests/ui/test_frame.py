@@ -13,7 +13,7 @@ from textual.strip import Strip
 
 from tests.ui.conftest import MakeApp, run_to_the_end
 from tests.ui.screen_text import screen_text
-from workbench.core.settings import load_settings
+from workbench.settings import load_settings
 from workbench.ui.actions import (
     ACTIONS,
     FOOTER_KEYS,

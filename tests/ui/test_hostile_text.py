@@ -10,10 +10,10 @@ import pytest
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run, training_events
 from tests.ui.screen_text import screen_text
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.locations import user_presets_directory
-from workbench.core.runs.events import Compiling
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.toml_text import to_toml
+from workbench.locations import user_presets_directory
+from workbench.runs.events import Compiling
 
 MARKUP = "[b]x[/b] [@click=app.quit]y[/] [/] [$nothing"
 COMMANDS = "\x1b[31mred\x1b]0;t\x07\x9b2J"

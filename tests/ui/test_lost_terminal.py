@@ -14,8 +14,8 @@ import pytest
 
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import ScriptedRunner
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset, save_preset
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset, save_preset
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,10 @@ import workbench.ui
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run, training_events
 from tests.ui.screen_text import screen_text
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.locations import user_presets_directory
-from workbench.core.runs.events import (
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.toml_text import to_toml
+from workbench.locations import user_presets_directory
+from workbench.runs.events import (
     CallBegan,
     Compiled,
     Compiling,
@@ -25,10 +25,10 @@ from workbench.core.runs.events import (
     RunEnded,
     RunStatus,
 )
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.sweeps.sweep_grid import Axis
-from workbench.core.sweeps.sweep_point import PointResult
-from workbench.core.sweeps.sweep_record import SweepDefinition, SweepRecord
+from workbench.runs.run_record import RunRecord
+from workbench.sweeps.sweep_grid import Axis
+from workbench.sweeps.sweep_point import PointResult
+from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
 
 ROOT = Path(workbench.ui.__file__).parent
 TEXT = "[/x] [@click=app.quit]y[/]"

@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.ui.conftest import MakeApp, Until, send_at_once
 from tests.ui.runs.scripted_runs import ScriptedRunner
 from tests.ui.screen_text import screen_text
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.waiting_runs import WaitingRun, WaitingRuns
+from workbench.runs.events import RunStatus
+from workbench.runs.waiting_runs import WaitingRun, WaitingRuns
 from workbench.ui.app import WorkbenchApp
 
 

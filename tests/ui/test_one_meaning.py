@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from ipu_runtime.engine.session.observer import Progress
+from ipu_runtime.engine.watch.observer import Progress
 from tests.ui.conftest import MakeApp
 from tests.ui.screen_text import screen_text
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.preset_store import list_presets
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_context import RunContext, RunControl
-from workbench.core.runs.run_observer import RunObserver
-from workbench.core.runs.run_record import RunRecord
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.preset_store import list_presets
+from workbench.experiment.tables import spec_to_tables
 from workbench.headless import main as command_line
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import RunStatus
+from workbench.runs.run_context import RunContext, RunControl
+from workbench.runs.run_observer import RunObserver
+from workbench.runs.run_record import RunRecord
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PRESETS = [item.name for item in list_presets() if item.name != "mnist-cpu"]

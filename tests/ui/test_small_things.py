@@ -12,8 +12,8 @@ from textual.geometry import Size
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import ScriptedRunner
 from tests.ui.screen_text import screen_text
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.locations import user_presets_directory
+from workbench.experiment.overrides import apply_overrides
+from workbench.locations import user_presets_directory
 from workbench.ui.actions import Scope, action_of, actions_in, all_keys
 from workbench.ui.launch import plain_terminal
 from workbench.ui.screens.palette import WorkbenchCommands

@@ -9,8 +9,8 @@ from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.five_runs import begin_at, record_five
 from tests.ui.runs.scripted_runs import ScriptedRunner, training_events
 from tests.ui.screen_text import check_snapshot, screen_text
-from workbench.core.runs.events import InstancesSeen, InstanceState
-from workbench.core.runs.run_store import StoredRun
+from workbench.runs.events import InstancesSeen, InstanceState
+from workbench.runs.run_store import StoredRun
 from workbench.ui.app import WorkbenchApp
 
 SIZES = [(80, 24), (120, 40)]

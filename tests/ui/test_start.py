@@ -10,8 +10,8 @@ import pytest
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import record_run
 from tests.ui.screen_text import screen_text
-from workbench.core.experiment.preset_store import list_presets
-from workbench.core.runs.events import RunStatus
+from workbench.experiment.preset_store import list_presets
+from workbench.runs.events import RunStatus
 from workbench.ui.screens.open_model import OpenModel
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.sidebar import Sidebar

@@ -11,8 +11,8 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset, save_preset
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset, save_preset
 
 pytestmark = pytest.mark.slow
 

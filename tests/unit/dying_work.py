@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_context import RunControl
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_context import RunControl
 
 
 def doubled(task: tuple[int, str], control: RunControl) -> int:

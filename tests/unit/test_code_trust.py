@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.experiment.experiment_loading import (
+from workbench.experiment.experiment_loading import (
     load_experiment,
     recorded_experiment,
     untrusted_sources,
 )
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.locations import trust_directory
-from workbench.core.models import code_trust
-from workbench.core.models.code_trust import check_may_run, is_trusted, trust
-from workbench.core.models.model_source import SourceError, parse_source
-from workbench.core.models.source_building import imported_function
+from workbench.experiment.preset_store import load_preset
+from workbench.locations import trust_directory
+from workbench.models import code_trust
+from workbench.models.code_trust import check_may_run, is_trusted, trust
+from workbench.models.model_source import SourceError, parse_source
+from workbench.models.source_building import imported_function
 
 
 @pytest.fixture

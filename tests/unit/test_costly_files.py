@@ -17,22 +17,22 @@ from ipu_runtime.plan.config.file_reading import read_end, read_file
 from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 from ipu_runtime.plan.hardware import HardwareFileError, load_table
 from tests.fuzz.cases import in_time
-from workbench.core.experiment.layer_blocks import expand_layers
-from workbench.core.experiment.preset_store import (
+from workbench.experiment.layer_blocks import expand_layers
+from workbench.experiment.preset_store import (
     PresetError,
     list_presets,
     load_preset,
 )
-from workbench.core.locations import user_presets_directory
-from workbench.core.models.model_source import SourceError
-from workbench.core.models.source_files import checked_config
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.record_files import RecordError, has_writer, read_lines
-from workbench.core.runs.run_checkpoint import Checkpoint, latest, load, save
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import list_runs, open_run
-from workbench.core.settings import load_settings
-from workbench.core.sweeps.sweep_record import SweepRecord
+from workbench.locations import user_presets_directory
+from workbench.models.model_source import SourceError
+from workbench.models.source_files import checked_config
+from workbench.runs.events import RunStatus
+from workbench.runs.record_files import RecordError, has_writer, read_lines
+from workbench.runs.run_checkpoint import Checkpoint, latest, load, save
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import list_runs, open_run
+from workbench.settings import load_settings
+from workbench.sweeps.sweep_record import SweepRecord
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.core.data.dataset import PreparedData, load_prepared
-from workbench.core.data.dataset_facts import DatasetError, dataset_facts
-from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.data.dataset import PreparedData, load_prepared
+from workbench.data.dataset_facts import DatasetError, dataset_facts
+from workbench.experiment.experiment_loading import load_experiment
 
 
 def _load(preset: str, *changes: str) -> PreparedData:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import DOCUMENTS, NEED_TENSORFLOW, ROOT, regenerated
-from workbench.core.experiment.preset_store import list_presets
+from workbench.experiment.preset_store import list_presets
 from workbench.headless.main import COMMANDS, parser_for
 
 _COMMAND = re.compile(r"^ {4}(?:\.venv/bin/)?ipu-workbench (.+)$", re.MULTILINE)

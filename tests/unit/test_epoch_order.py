@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.core.data.epoch_order import EpochOrder, training_order
-from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.data.epoch_order import EpochOrder, training_order
+from workbench.experiment.experiment_loading import load_experiment
 
 
 def _order(**changes: object) -> EpochOrder:

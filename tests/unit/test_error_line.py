@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.error_line import telling_line
+from workbench.error_line import telling_line
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ipu_runtime.plan.balance.balance_types import Objective
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.planning.balancing import balance_request
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.planning.balancing import balance_request
+from workbench.planning.experiment_plan import plan_experiment
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workbench.core.sweeps.halving import Halving, going_on
+from workbench.sweeps.halving import Halving, going_on
 
 
 @pytest.mark.parametrize(

@@ -20,21 +20,21 @@ from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.reports.plain_text import is_plain, plain_line, plain_text
 from ipu_runtime.reports.program_page import program_page
 from ipu_runtime.reports.quantities import duration
-from workbench.core.data.dataset import load_prepared
-from workbench.core.data.dataset_facts import DatasetError, dataset_facts
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.preset_store import PresetError, load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment, plan_request
-from workbench.core.report_html import report_page
-from workbench.core.runs.event_json import event_from_json, to_line
-from workbench.core.runs.record_files import RecordError, read_lines
-from workbench.core.runs.run_checkpoint import load
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import open_run
-from workbench.core.script_export import ScriptError, export_script
-from workbench.core.sweeps.sweep_grid import Axis
-from workbench.core.sweeps.sweep_record import SweepDefinition, SweepRecord
+from workbench.data.dataset import load_prepared
+from workbench.data.dataset_facts import DatasetError, dataset_facts
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.preset_store import PresetError, load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment, plan_request
+from workbench.report_html import report_page
+from workbench.runs.event_json import event_from_json, to_line
+from workbench.runs.record_files import RecordError, read_lines
+from workbench.runs.run_checkpoint import load
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import open_run
+from workbench.script_export import ScriptError, export_script
+from workbench.sweeps.sweep_grid import Axis
+from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
 
 
 def _tables() -> dict[str, Any]:
@@ -226,9 +226,7 @@ def test_data_that_would_fill_the_memory_are_refused_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = _data_file(tmp_path / "own.npz")
-    monkeypatch.setattr(
-        "workbench.core.data.dataset_facts.memory_bytes", lambda: 100_000
-    )
+    monkeypatch.setattr("workbench.data.dataset_facts.memory_bytes", lambda: 100_000)
     with pytest.raises(DatasetError, match="more than this machine's memory"):
         dataset_facts(name)
 

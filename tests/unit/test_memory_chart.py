@@ -8,17 +8,17 @@ from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.planner import walk_memory
 from ipu_runtime.reports.memory_words import always_words, fullest_walk, peak_sentence
 from ipu_runtime.reports.plan_parts import plan_parts
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.planning.memory_chart import (
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.planning.memory_chart import (
     ALWAYS,
     REST,
     area_rows,
     pass_marks,
     walk_lines,
 )
-from workbench.core.planning.text_table import TextStyle
+from workbench.planning.text_table import TextStyle
 
 
 def walks(name: str) -> tuple[MemoryWalk, ...]:

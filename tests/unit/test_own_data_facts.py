@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.data import image_folder
-from workbench.core.data.dataset_facts import DatasetError, dataset_facts
-from workbench.core.experiment.experiment_loading import load_experiment
+from workbench.data import image_folder
+from workbench.data.dataset_facts import DatasetError, dataset_facts
+from workbench.experiment.experiment_loading import load_experiment
 
 
 def _table(folder: Path, *rows: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.planning.schedule_comparison import ScheduleRow, compare_schedules
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.planning.schedule_comparison import ScheduleRow, compare_schedules
 
 
 @pytest.fixture(scope="module")

@@ -13,20 +13,20 @@ import pytest
 
 from ipu_runtime.plan.model.model_spec import LayerSpec
 from ipu_runtime.plan.model.shapes import resolve_model
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import list_presets, load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.models.model_source import parse_source
-from workbench.core.models.source_files import content_key
-from workbench.core.models.source_model import (
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import list_presets, load_preset
+from workbench.experiment.validation import validate
+from workbench.models.model_source import parse_source
+from workbench.models.source_files import content_key
+from workbench.models.source_model import (
     SourceModel,
     TensorFacts,
     save_source_model,
 )
-from workbench.core.script_export import ScriptError, export_script
-from workbench.core.script_export.python_text import call, literal
+from workbench.script_export import ScriptError, export_script
+from workbench.script_export.python_text import call, literal
 
 NAMES = [preset.name for preset in list_presets() if preset.packaged]
 

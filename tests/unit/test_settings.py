@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ipu_runtime.system.environment import prepare_environment
-from workbench.core.locations import config_directory, data_directory
-from workbench.core.settings import load_settings
+from workbench.locations import config_directory, data_directory
+from workbench.settings import load_settings
 
 
 def test_environment_overrules_file_and_file_overrules_default(tmp_path: Path) -> None:

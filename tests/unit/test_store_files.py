@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 import workbench
-from workbench.core import store_files
+from workbench import store_files
 
 ROOT = Path(workbench.__file__).parent
 ELSEWHERE = (
-    "core/cluster/hosted_process.py",
-    "core/cluster/local_ray.py",
-    "core/cluster/shipped_files.py",
-    "core/data",
-    "core/experiment",
-    "core/export",
-    "core/models",
-    "core/published",
-    "core/script_export",
-    "core/scripts/git_commit.py",
-    "core/scripts/script_command.py",
-    "core/settings.py",
+    "cluster/hosted_process.py",
+    "cluster/local_ray.py",
+    "cluster/shipped_files.py",
+    "data",
+    "experiment",
+    "export",
+    "models",
+    "published",
+    "script_export",
+    "scripts/git_commit.py",
+    "scripts/script_command.py",
+    "settings.py",
     "headless/commands",
     "headless/output.py",
     "ui/areas/area.py",
@@ -45,12 +45,12 @@ OPENING = {
 }
 ALLOWED = {
     # The list of records: a directory of the user's choice, and names in it.
-    ("core/runs/run_index.py", "open"),
-    ("core/runs/run_index.py", "listdir"),
-    ("core/runs/run_index.py", "lstat"),
+    ("runs/run_index.py", "open"),
+    ("runs/run_index.py", "listdir"),
+    ("runs/run_index.py", "lstat"),
     # What TensorFlow leaves in its own directory.
-    ("core/backends/estimator_training.py", "glob"),
-    ("core/backends/estimator_training.py", "unlink"),
+    ("backends/estimator_training.py", "glob"),
+    ("backends/estimator_training.py", "unlink"),
     # Descriptors that lead nowhere, or are open already.
     ("headless/native_output.py", "open"),
     ("ui/native_log.py", "open"),
@@ -62,8 +62,7 @@ def _opening(file: Path) -> set[tuple[str, str]]:
     ours = {
         alias.name
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        and node.module == "workbench.core.store_files"
+        if isinstance(node, ast.ImportFrom) and node.module == "workbench.store_files"
         for alias in node.names
     }
     found: set[str] = set()

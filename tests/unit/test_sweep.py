@@ -14,25 +14,25 @@ from typing import Any, cast
 import pytest
 
 from tests.unit.dying_work import doubled, lost, unwritten
-from workbench.core.cluster.team import Team
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.instances.instance_job import InstanceJob
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.record_files import RecordError, UnknownRecord
-from workbench.core.runs.run_context import NoMachines, RunControl
-from workbench.core.runs.run_store import list_runs
-from workbench.core.sweeps.sweep import default_jobs, ranked, run_sweep
-from workbench.core.sweeps.sweep_grid import Point, parse_grid
-from workbench.core.sweeps.sweep_point import PointResult, experiment_at
-from workbench.core.sweeps.sweep_record import (
+from workbench.cluster.team import Team
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.main import main
+from workbench.instances.instance_job import InstanceJob
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.record_files import RecordError, UnknownRecord
+from workbench.runs.run_context import NoMachines, RunControl
+from workbench.runs.run_store import list_runs
+from workbench.sweeps.sweep import default_jobs, ranked, run_sweep
+from workbench.sweeps.sweep_grid import Point, parse_grid
+from workbench.sweeps.sweep_point import PointResult, experiment_at
+from workbench.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,
     read_results,
 )
-from workbench.core.sweeps.sweep_workers import work_in_processes
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.main import main
+from workbench.sweeps.sweep_workers import work_in_processes
 
 PRESET = "mnist-ipu-pipelined"
 
@@ -245,8 +245,8 @@ def test_a_full_disk_is_no_result_of_a_task() -> None:
 
 _WAITING = """
 from tests.unit.dying_work import lost, waiting
-from workbench.core.runs.run_context import RunControl
-from workbench.core.sweeps.sweep_workers import work_in_processes
+from workbench.runs.run_context import RunControl
+from workbench.sweeps.sweep_workers import work_in_processes
 list(work_in_processes([1, 2], waiting, lost, 2, RunControl()))
 """
 

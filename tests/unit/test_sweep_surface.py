@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workbench.core.sweeps.sweep_grid import Axis
-from workbench.core.sweeps.sweep_point import PointResult
-from workbench.core.sweeps.sweep_surface import surface
+from workbench.sweeps.sweep_grid import Axis
+from workbench.sweeps.sweep_point import PointResult
+from workbench.sweeps.sweep_surface import surface
 
 AXES = (Axis("a", ("1", "2")), Axis("b", ("1", "2")), Axis("c", ("1", "2")))
 

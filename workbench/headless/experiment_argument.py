@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 
 from ipu_runtime.plan.problem import Severity
-from workbench.core.experiment.experiment_loading import (
+from workbench.experiment.experiment_loading import (
     LoadedExperiment,
     load_experiment,
 )
-from workbench.core.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.headless.diagnostics import UsageError, report_problems, say
 
 

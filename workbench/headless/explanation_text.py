@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from workbench.core.comparing.explaining import Explanation, change_words
-from workbench.core.comparing.explanation_lines import ORDER_NOTE, waterfall
-from workbench.core.runs.run_store import StoredRun
+from workbench.comparing.explaining import Explanation, change_words
+from workbench.comparing.explanation_lines import ORDER_NOTE, waterfall
 from workbench.headless.output import print_line, print_table
+from workbench.runs.run_store import StoredRun
 
 _BAR = 24
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from workbench.core.runs.run_context import RunControl
+from workbench.runs.run_context import RunControl
 
 
 @contextmanager

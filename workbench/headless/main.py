@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 from ipu_runtime.reports.plain_text import plain_line
-from workbench.core.cluster.place import ClusterError
-from workbench.core.experiment.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
-from workbench.core.locations import NoHomeError
-from workbench.core.runs.record_files import RecordError
-from workbench.core.scripts.script_command import ScriptCommand
+from workbench.cluster.place import ClusterError
+from workbench.experiment.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
 from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import discard_output
+from workbench.locations import NoHomeError
+from workbench.runs.record_files import RecordError
+from workbench.scripts.script_command import ScriptCommand
 
 COMMANDS = {
     "presets": "workbench.headless.commands.presets_command",

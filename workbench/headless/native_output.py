@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from workbench.core.store_files import open_to_append
+from workbench.store_files import open_to_append
 
 
 class NativeLog:

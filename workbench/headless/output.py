@@ -13,8 +13,8 @@ from ipu_runtime.plan.problem import Problem
 from ipu_runtime.reports.plain_text import plain_line, plain_text
 from ipu_runtime.reports.quantities import four_digits
 from ipu_runtime.system.file_replacing import replace_file
-from workbench.core.runs.record_files import explained
 from workbench.headless.diagnostics import UsageError, say
+from workbench.runs.record_files import explained
 
 
 def print_line(text: str = "") -> None:
@@ -30,7 +30,7 @@ def print_text(text: str) -> None:
 def print_json(row: Mapping[str, Any]) -> None:
     """Print one object on a line of its own, at once."""
     # Late, because it loads all events, which most commands have none of.
-    from workbench.core.runs.event_json import to_line
+    from workbench.runs.event_json import to_line
 
     sys.stdout.write(to_line(row))
     sys.stdout.flush()

@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem, Severity
-from workbench.core.data.sample_counts import count
-from workbench.core.experiment.experiment_fields import EXPERIMENT_FIELDS
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.field_differences import flatten
-from workbench.core.experiment.overrides import apply_overrides, set_value
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.models.captured_model import CapturedModel, read_capture
-from workbench.core.models.model_source import CAPTURE_ENDING
-from workbench.core.overlays.overlay import Overlay
-from workbench.core.overlays.script_fields import changes_of, check_changes
-from workbench.core.overlays.script_lines import code_of
-from workbench.core.planning.balancing import balanced_experiment
+from workbench.data.sample_counts import count
+from workbench.experiment.experiment_fields import EXPERIMENT_FIELDS
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.field_differences import flatten
+from workbench.experiment.overrides import apply_overrides, set_value
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
+from workbench.models.captured_model import CapturedModel, read_capture
+from workbench.models.model_source import CAPTURE_ENDING
+from workbench.overlays.overlay import Overlay
+from workbench.overlays.script_fields import changes_of, check_changes
+from workbench.overlays.script_lines import code_of
+from workbench.planning.balancing import balanced_experiment
 
 _BALANCE = "balance:"
 _SCHEDULES = next(f for f in EXPERIMENT_FIELDS if f.path == "pipeline.schedule").choices

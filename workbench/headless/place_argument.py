@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from workbench.core.cluster.place import FORMS, WAIT_S, Place, parse_place
+from workbench.cluster.place import FORMS, WAIT_S, Place, parse_place
 
 _MOST_DIGITS = 9
 

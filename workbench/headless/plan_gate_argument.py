@@ -8,8 +8,11 @@ from typing import Any
 
 from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.plan.problem import Problem
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.planning.plan_gate import (
+from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.experiment_argument import read_experiment
+from workbench.headless.output import print_line
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.planning.plan_gate import (
     FIGURE_NAMES,
     Condition,
     GateError,
@@ -17,10 +20,7 @@ from workbench.core.planning.plan_gate import (
     compared_lines,
     parse_condition,
 )
-from workbench.core.runs.record_files import UnknownRecord, read_json
-from workbench.headless.diagnostics import UsageError, say
-from workbench.headless.experiment_argument import read_experiment
-from workbench.headless.output import print_line
+from workbench.runs.record_files import UnknownRecord, read_json
 
 
 def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +98,7 @@ def _other_plan(args: argparse.Namespace) -> PlanFigures:
 
 def _plan_of_run(name: str) -> PlanFigures | None:
     # Late, because few plans are compared with runs.
-    from workbench.core.runs.run_store import open_run
+    from workbench.runs.run_store import open_run
 
     try:
         return open_run(name).plan
@@ -109,7 +109,7 @@ def _plan_of_run(name: str) -> PlanFigures | None:
 def _written_plan(path: Path) -> dict[str, Any] | None:
     """Return what `plan --json` printed; None for other files, such as models."""
     # Late, as above.
-    from workbench.core.runs.run_store import MOST_PLAN_BYTES
+    from workbench.runs.run_store import MOST_PLAN_BYTES
 
     content = read_json(path, MOST_PLAN_BYTES)
     return content if content and content.get("event") == "plan" else None

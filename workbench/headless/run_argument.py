@@ -7,9 +7,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ipu_runtime.plan.problem import Problem
-from workbench.core.runs.record_files import UnknownRecord
-from workbench.core.runs.run_store import StoredRun, open_run
 from workbench.headless.diagnostics import UsageError
+from workbench.runs.record_files import UnknownRecord
+from workbench.runs.run_store import StoredRun, open_run
 
 RUN_HELP = "id of a run or the beginning of it, or: latest"
 

@@ -6,11 +6,13 @@ import sys
 from typing import TextIO
 
 from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.printed_figures import PrintedFigures, printed_figures
-from workbench.core.instances.instance_spread import spread_words
-from workbench.core.runs.event_json import event_to_json
-from workbench.core.runs.events import (
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.printed_figures import PrintedFigures, printed_figures
+from workbench.headless.diagnostics import say
+from workbench.headless.output import print_json, print_line
+from workbench.instances.instance_spread import spread_words
+from workbench.runs.event_json import event_to_json
+from workbench.runs.events import (
     Compiled,
     Compiling,
     EpochEnded,
@@ -22,8 +24,6 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.headless.diagnostics import say
-from workbench.headless.output import print_json, print_line
 
 _BAR_WIDTH = 24
 

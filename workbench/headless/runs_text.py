@@ -10,27 +10,27 @@ from typing import Any
 
 from ipu_runtime.reports.plain_text import without_terminal_codes
 from ipu_runtime.reports.quantities import duration, four_digits
-from workbench.core.charts.plotting import Chart, Line, draw
-from workbench.core.comparing.compare import Comparison, MetricRow
-from workbench.core.comparing.model_words import model_words
-from workbench.core.comparing.run_names import value_words
-from workbench.core.experiment.field_differences import changed_fields
-from workbench.core.experiment.preset_store import PresetError, load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
-from workbench.core.instances.instance_spread import spread_words
-from workbench.core.runs.describe import METRIC_WORDS, describe, loss_and_accuracy
-from workbench.core.runs.events import (
+from workbench.charts.plotting import Chart, Line, draw
+from workbench.comparing.compare import Comparison, MetricRow
+from workbench.comparing.model_words import model_words
+from workbench.comparing.run_names import value_words
+from workbench.experiment.field_differences import changed_fields
+from workbench.experiment.preset_store import PresetError, load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.headless.output import print_line, print_table
+from workbench.instances.instance_spread import spread_words
+from workbench.runs.describe import METRIC_WORDS, describe, loss_and_accuracy
+from workbench.runs.events import (
     Compiled,
     EpochEnded,
     Evaluated,
     InstancesSeen,
     RunStatus,
 )
-from workbench.core.runs.run_notes import notes_text, read_notes
-from workbench.core.runs.run_store import StoredRun
-from workbench.core.runs.series import RATES, TIMES, RunSeries
-from workbench.headless.output import print_line, print_table
+from workbench.runs.run_notes import notes_text, read_notes
+from workbench.runs.run_store import StoredRun
+from workbench.runs.series import RATES, TIMES, RunSeries
 
 _MARKERS = ("●", "▲", "■", "◆", "+", "%")
 _WHOLE = ("epochs", *RATES)

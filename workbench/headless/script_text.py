@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 from ipu_runtime.plan.advice import advise
-from workbench.core.planning.plan_text import plan_lines
-from workbench.core.planning.text_table import TextStyle
-from workbench.core.runs.run_store import StoredRun
-from workbench.core.runs.script_calls import calls_of, recorded_plan
-from workbench.core.runs.series import RATES, TIMES, TRAINING
 from workbench.headless.output import print_line, print_table
 from workbench.headless.runs_text import TIME_HEADS, print_curves
+from workbench.planning.plan_text import plan_lines
+from workbench.planning.text_table import TextStyle
+from workbench.runs.run_store import StoredRun
+from workbench.runs.script_calls import calls_of, recorded_plan
+from workbench.runs.series import RATES, TIMES, TRAINING
 
 _MOST_CALLS = 40
 

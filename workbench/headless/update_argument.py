@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from ipu_runtime.plan.problem import Problem
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.same_training import update_samples
+from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.headless.diagnostics import UsageError
+from workbench.planning.same_training import update_samples
 
 UPDATE_SAMPLES = "--update-samples"
 _ANY = "any"

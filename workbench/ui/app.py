@@ -17,11 +17,11 @@ from textual.filter import LineFilter, Monochrome
 from textual.screen import ModalScreen, Screen
 from textual.theme import BUILTIN_THEMES
 
-from workbench.core.editing.draft import draft_fields
-from workbench.core.locations import NoHomeError
-from workbench.core.runs.record_files import RecordError
-from workbench.core.scripts.script_command import ScriptCommand
-from workbench.core.settings import remember
+from workbench.editing.draft import draft_fields
+from workbench.locations import NoHomeError
+from workbench.runs.record_files import RecordError
+from workbench.scripts.script_command import ScriptCommand
+from workbench.settings import remember
 from workbench.ui.actions import (
     ACTIONS,
     LIVE,
@@ -299,7 +299,7 @@ class WorkbenchApp(App[None]):
     async def action_sweep_former(self) -> None:
         """Look at the points of a sweep that was made before."""
         # It loads what most visits do without.
-        from workbench.core.sweeps.sweep_record import list_sweeps
+        from workbench.sweeps.sweep_record import list_sweeps
         from workbench.ui.screens.question import Choose
         from workbench.ui.screens.sweep import SweepScreen, sweep_words
 

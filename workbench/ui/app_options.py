@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.core.scripts.script_command import ScriptCommand
-from workbench.core.settings import Settings, load_settings
+from workbench.scripts.script_command import ScriptCommand
+from workbench.settings import Settings, load_settings
 from workbench.ui.controllers.run_board import Runner
 
 
 def real_runner(*arguments: Any, **options: Any) -> Any:
     """Execute an experiment; what it needs is loaded by the run's own thread."""
-    from workbench.core.charts.plotting import load_plotext
-    from workbench.core.runs.runner import run_experiment
+    from workbench.charts.plotting import load_plotext
+    from workbench.runs.runner import run_experiment
 
     load_plotext()  # Or the screen would stand still when it draws the first point.
     return run_experiment(*arguments, **options)

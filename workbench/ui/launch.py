@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 
 from ipu_runtime.reports.plain_text import plain_line
-from workbench.core.locations import data_directory
-from workbench.core.scripts.script_command import ScriptCommand
+from workbench.locations import data_directory
+from workbench.scripts.script_command import ScriptCommand
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.app_options import AppOptions
 from workbench.ui.native_log import native_output_to

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.events import Resize
 from textual.screen import Screen
 
-from workbench.core.runs.verdict import remedy
+from workbench.runs.verdict import remedy
 from workbench.ui.actions import LIVE, MENDING, footer_actions
 from workbench.ui.areas.area import Area
 from workbench.ui.areas.catalogue import AREAS, EXPERIMENT_AREAS, AreaStack

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workbench.core.runs.record_files import explained
-from workbench.core.store_files import make_root, open_to_append
+from workbench.runs.record_files import explained
+from workbench.store_files import make_root, open_to_append
 
 
 @contextmanager

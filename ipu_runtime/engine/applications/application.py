@@ -20,8 +20,8 @@ from ipu_runtime.engine.applications.program_step import (
     application_traced,
     program_step,
 )
-from ipu_runtime.engine.replicas.device_loop import waiting_for_replicas
-from ipu_runtime.engine.replicas.placement import Placement, placed_on
+from ipu_runtime.engine.build.replicas.device_loop import waiting_for_replicas
+from ipu_runtime.engine.describe.placement import Placement, placed_on
 from ipu_runtime.frameworks.tensorflow_graphs import ordered_graph
 from ipu_runtime.frameworks.tensorflow_variables import shape_and_type
 

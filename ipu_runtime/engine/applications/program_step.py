@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.replicas.replication import copied_attributes, in_order
+from ipu_runtime.engine.build.replicas.replication import copied_attributes, in_order
 from ipu_runtime.frameworks.inner_graphs import (
     BRANCHES,
     CALLS,

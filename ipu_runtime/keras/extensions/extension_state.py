@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ipu_runtime.engine.session.model_options import ModelOptions
+from ipu_runtime.engine.describe.model_options import ModelOptions
 from ipu_runtime.keras.extensions.pipeline_stage_assignment import Assignment
 from ipu_runtime.reports.program_report import ProgramReport
 

@@ -8,12 +8,12 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 from ipu_runtime.compat.model_habits import trainable_as_compiled
-from ipu_runtime.engine.session import model_runner
-from ipu_runtime.engine.session.interception import current_interceptor, notice
-from ipu_runtime.engine.session.model_options import (
+from ipu_runtime.engine.describe.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
+from ipu_runtime.engine.run import model_runner
+from ipu_runtime.engine.watch.interception import current_interceptor, notice
 from ipu_runtime.frameworks.tensorflow_graphs import outside_of_graphs
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.keras.extensions import option_checks as checks

@@ -8,17 +8,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_runtime.engine.pipeline.pipeline_modes import (
-    PipelineSchedule,
-    RecomputationMode,
-)
-from ipu_runtime.engine.reading.model_graph import network_of
-from ipu_runtime.engine.session.interception import changed_settings, notice
-from ipu_runtime.engine.session.model_options import (
+from ipu_runtime.engine.describe.model_graph import network_of
+from ipu_runtime.engine.describe.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
-from ipu_runtime.engine.session.model_runner import drop_programs
+from ipu_runtime.engine.describe.pipeline_modes import (
+    PipelineSchedule,
+    RecomputationMode,
+)
+from ipu_runtime.engine.run.model_runner import drop_programs
+from ipu_runtime.engine.watch.interception import changed_settings, notice
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.layer_calls import assignments_of, give_stages

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ipu_runtime.engine.session.model_options import (
+from ipu_runtime.engine.describe.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ipu_runtime.engine.session.interception import notice
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.keras.extensions.assignment_checks import check_calls
 from ipu_runtime.keras.extensions.assignment_summary import print_summary
 from ipu_runtime.keras.extensions.extension_state import state_of

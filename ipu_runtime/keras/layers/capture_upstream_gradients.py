@@ -11,7 +11,7 @@ from typing import Any
 
 import keras
 
-from ipu_runtime.engine.programs.gradient_capture import capture
+from ipu_runtime.engine.build.programs.gradient_capture import capture
 
 
 class _GradientCapture(keras.layers.Wrapper):

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from ipu_runtime.engine.programs.accumulation import (
-    Accumulation,
+from ipu_runtime.engine.build.programs.accumulation import Accumulation
+from ipu_runtime.engine.describe.accumulation_method import (
     GradientAccumulationReductionMethod,
 )
 from ipu_runtime.frameworks.keras_training import trained_variables

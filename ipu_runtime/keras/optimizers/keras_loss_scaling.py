@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from ipu_runtime.engine.programs.loss_scaling import loss_scaling_of
+from ipu_runtime.engine.build.programs.loss_scaling import loss_scaling_of
 from ipu_runtime.frameworks.patch_points import loss_scaling_patch
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.runtime.run_recorder import Recorder, run_preset
-from workbench.core.runs.events import (
+from workbench.runs.events import (
     EpochEnded,
     Evaluated,
     Progressed,
     RunEnded,
     RunStatus,
 )
-from workbench.core.runs.run_store import open_run
+from workbench.runs.run_store import open_run
 
 pytestmark = pytest.mark.slow
 

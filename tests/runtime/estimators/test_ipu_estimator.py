@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ipu_runtime import optimizers
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.session.observer import Progress, observed_by
+from ipu_runtime.engine.watch.observer import Progress, observed_by
 from ipu_runtime.estimators.tf_estimator import (
     EstimatorSpec,
     ModeKeys,

@@ -11,10 +11,10 @@ import pytest
 import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.programs import executor_choice
-from ipu_runtime.engine.programs.program_set import PieceSize
-from ipu_runtime.engine.session import epoch
-from ipu_runtime.engine.session.observer import Progress, observed_by, piece_s
+from ipu_runtime.engine.build.programs import executor_choice
+from ipu_runtime.engine.build.programs.program_set import PieceSize
+from ipu_runtime.engine.run import epoch
+from ipu_runtime.engine.watch.observer import Progress, observed_by, piece_s
 from ipu_runtime.ipu_strategy import IPUStrategy
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from bench.untuned_models import UNTUNED
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.programs import executor_choice
+from ipu_runtime.engine.build.programs import executor_choice
 from ipu_runtime.ipu_strategy import IPUStrategy
 from tests.runtime.run_recorder import run_preset
-from workbench.core.runs.run_store import open_run
+from workbench.runs.run_store import open_run
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from ipu_runtime.engine.session import model_runner
+from ipu_runtime.engine.run import model_runner
 from ipu_runtime.ipu_strategy import IPUStrategy
 
 pytestmark = pytest.mark.slow

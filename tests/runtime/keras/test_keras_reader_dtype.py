@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 def test_model_of_fp16_layers_is_planned_in_fp16(dtype: str) -> None:
     import keras
 
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     inputs = keras.Input((4,))
     outputs = keras.layers.Dense(3, dtype=dtype)(inputs)

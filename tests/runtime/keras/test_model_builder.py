@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.resolved_model import resolved
-from workbench.core.runs.model_builder import build_keras_model, compile_arguments
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.resolved_model import resolved
+from workbench.runs.model_builder import build_keras_model, compile_arguments
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import pytest
 
-from ipu_runtime.engine.session.model_options import ReplicatedMetricReductionMethod
+from ipu_runtime.engine.describe.model_options import ReplicatedMetricReductionMethod
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras.extensions.extension_state import state_of

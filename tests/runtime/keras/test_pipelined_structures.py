@@ -15,9 +15,9 @@ import pytest
 import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.programs import executor_choice
-from ipu_runtime.engine.session import epoch
-from ipu_runtime.engine.session.observer import Progress, observed_by
+from ipu_runtime.engine.build.programs import executor_choice
+from ipu_runtime.engine.run import epoch
+from ipu_runtime.engine.watch.observer import Progress, observed_by
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras.pipeline_stage import PipelineStage
 

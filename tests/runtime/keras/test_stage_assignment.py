@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ipu_runtime.config import IPUConfig, reset_ipu_configuration
-from ipu_runtime.engine.reading.model_graph import model_graph
+from ipu_runtime.engine.describe.model_graph import model_graph
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras import (
     FunctionalLayerPipelineStageAssignment,

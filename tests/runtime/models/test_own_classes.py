@@ -10,9 +10,9 @@ from pathlib import Path
 import keras
 import pytest
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.script_export import ScriptError, export_script
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.script_export import ScriptError, export_script
 
 pytestmark = pytest.mark.slow
 

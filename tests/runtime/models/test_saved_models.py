@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.models.model_source import parse_source
-from workbench.core.models.source_building import trainable_model
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.models.model_source import parse_source
+from workbench.models.source_building import trainable_model
 
 pytestmark = pytest.mark.slow
 

@@ -11,17 +11,17 @@ import pytest
 import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig, reset_ipu_configuration
-from ipu_runtime.engine.reading.keras_reader import read_model
+from ipu_runtime.engine.describe.keras_reader import read_model
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
 from ipu_runtime.plan.problem import Severity
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.balancing import balanced_experiment
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.planning.balancing import balanced_experiment
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import RunStatus
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.optimizing.goal import Aim, Goal
-from workbench.core.optimizing.outcome import optimize
-from workbench.core.optimizing.search_space import SearchSpace
-from workbench.core.planning.balancing import balanced_experiment
-from workbench.core.planning.same_training import update_samples
-from workbench.core.runs.events import Evaluated, Event
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.optimizing.goal import Aim, Goal
+from workbench.optimizing.outcome import optimize
+from workbench.optimizing.search_space import SearchSpace
+from workbench.planning.balancing import balanced_experiment
+from workbench.planning.same_training import update_samples
+from workbench.runs.events import Evaluated, Event
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
 
 pytestmark = pytest.mark.slow
 

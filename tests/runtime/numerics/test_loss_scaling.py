@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.programs import executor_choice
+from ipu_runtime.engine.build.programs import executor_choice
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras import layers as ipu_layers
 from ipu_runtime.keras import optimizers

@@ -154,7 +154,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def read(model: Any) -> ModelSpec:
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     return read_model(model)
 
@@ -341,9 +341,9 @@ def test_tracing_leaves_the_layer_as_it_was() -> None:
     model = alone(WORDS, layers.Dropout(0.5, seed=1, noise_shape=(None, 1, 8)))
     other = alone(WORDS, layers.BatchNormalization())
     before = [v.numpy().tolist() for m in (model, other) for v in m.variables]
-    from ipu_runtime.engine.reading.layer_tracer import trace_layer
-    from ipu_runtime.engine.reading.model_graph import model_graph
-    from ipu_runtime.engine.reading.repeatable_call import call_of_node
+    from ipu_runtime.engine.describe.layer_tracer import trace_layer
+    from ipu_runtime.engine.describe.model_graph import model_graph
+    from ipu_runtime.engine.describe.repeatable_call import call_of_node
 
     for built in (model, other):
         (call,) = model_graph(built).calls
@@ -365,8 +365,8 @@ def test_a_subclassed_model_is_read_once_it_is_built() -> None:
 
 
 def test_layers_that_a_model_function_calls_are_traced() -> None:
-    from ipu_runtime.engine.reading.layer_use_reader import read_layer_uses
-    from ipu_runtime.engine.reading.model_scope import model_scope
+    from ipu_runtime.engine.describe.layer_use_reader import read_layer_uses
+    from ipu_runtime.engine.describe.model_scope import model_scope
 
     with tf.Graph().as_default(), model_scope() as scope:
         words = tf.compat.v1.placeholder(tf.float32, (4, *WORDS))

@@ -75,9 +75,9 @@ def built(kind: str) -> Any:
 
 def traced_entirely(model: Any, known: ModelSpec) -> ModelSpec:
     """Read a model as if the plan knew no layer kind."""
-    from ipu_runtime.engine.reading.layer_tracer import trace_layer
-    from ipu_runtime.engine.reading.model_graph import model_graph
-    from ipu_runtime.engine.reading.repeatable_call import call_of_node
+    from ipu_runtime.engine.describe.layer_tracer import trace_layer
+    from ipu_runtime.engine.describe.model_graph import model_graph
+    from ipu_runtime.engine.describe.repeatable_call import call_of_node
 
     calls = {call.name: call for call in model_graph(model).calls}
     layers = [
@@ -105,7 +105,7 @@ def test_every_kind_has_a_typical_layer() -> None:
 
 @pytest.mark.parametrize("kind", sorted(TYPICAL))
 def test_a_trace_costs_what_the_kind_costs(kind: str) -> None:
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     model = built(kind)
     known = read_model(model)
@@ -132,8 +132,8 @@ def test_a_trace_costs_what_the_kind_costs(kind: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(NARROW))
 def test_a_whole_model_traced_costs_about_the_same(name: str, tmp_path: Path) -> None:
-    from ipu_runtime.engine.reading.keras_reader import read_model
-    from workbench.core.runs.model_builder import build_keras_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
+    from workbench.runs.model_builder import build_keras_model
 
     model = build_keras_model(small_preset(name, tmp_path))
     known = read_model(model)
@@ -152,9 +152,9 @@ def test_a_whole_model_traced_costs_about_the_same(name: str, tmp_path: Path) ->
 
 
 def test_a_layer_of_the_same_name_is_not_taken_for_the_known_kind() -> None:
-    from ipu_runtime.engine.reading.keras_reader import known_layer
-    from ipu_runtime.engine.reading.model_graph import model_graph
-    from ipu_runtime.engine.reading.repeatable_call import call_of_node
+    from ipu_runtime.engine.describe.keras_reader import known_layer
+    from ipu_runtime.engine.describe.model_graph import model_graph
+    from ipu_runtime.engine.describe.repeatable_call import call_of_node
 
     class Dense(keras.layers.Layer):
         def call(self, x: Any) -> Any:

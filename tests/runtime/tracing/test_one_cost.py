@@ -170,7 +170,7 @@ def planned(
     shape: tuple[int, ...], count: int, call: Callable[..., Any], *, first: bool
 ) -> Plan:
     """Plan a computation alone, or after a layer that is trained."""
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     inputs = [keras.Input(shape) for _ in range(count)]
     before = inputs if first else [layers.PReLU()(x) for x in inputs]
@@ -213,7 +213,7 @@ def test_all_ways_to_write_a_computation_cost_the_same(
 
 def operations(model: Any) -> list[Counter[tuple[OpKind, tuple[int, ...], int]]]:
     """Count what the last layer of a model does forward and backward, by kind."""
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     layer = read_model(model).layers[-1]
     return [
@@ -255,7 +255,7 @@ _PASSES = {
 
 @pytest.mark.parametrize("name", sorted(MASKED))
 def test_a_mask_adds_the_passes_that_choose_by_it_and_nothing_else(name: str) -> None:
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     layer, count, mask_shape, argument, most = MASKED[name]
     models = (
@@ -274,7 +274,7 @@ def test_a_mask_adds_the_passes_that_choose_by_it_and_nothing_else(name: str) ->
 
 @pytest.mark.parametrize("kind", ["plain", "subclass"])
 def test_weights_that_are_not_trained_have_no_gradient(kind: str) -> None:
-    from ipu_runtime.engine.reading.keras_reader import read_model
+    from ipu_runtime.engine.describe.keras_reader import read_model
 
     inputs = keras.Input(WORDS)
     before = layers.PReLU()(inputs)

@@ -6,9 +6,9 @@ import json
 
 from ipu_runtime.plan.plan_json import plan_to_json
 from tests.ui.runs.scripted_runs import record_run
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.run_store import StoredRun, open_run
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.run_store import StoredRun, open_run
 
 _FOUR = ["pipeline.stages=[0,0,1,1,2,2,3]", "execution.gradient_accumulation=16"]
 

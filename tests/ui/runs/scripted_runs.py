@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import (
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import (
     Compiled,
     Compiling,
     EpochEnded,
@@ -23,8 +23,8 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_record import RunRecord
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_record import RunRecord
 
 STEPS = 40
 

@@ -7,8 +7,8 @@ import pytest
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import record_run
 from tests.ui.screen_text import screen_text
-from workbench.core.comparing.memory_curves import memory_curve
-from workbench.core.runs.series import METRICS
+from workbench.comparing.memory_curves import memory_curve
+from workbench.runs.series import METRICS
 from workbench.ui.widgets.chart import ChartView
 
 

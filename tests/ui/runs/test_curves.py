@@ -13,14 +13,14 @@ from textual.pilot import Pilot
 from tests.ui.conftest import MakeApp, Until, run_to_the_end
 from tests.ui.runs.scripted_runs import STEPS, ScriptedRunner, training_events
 from tests.ui.screen_text import check_snapshot, screen_text
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
-from workbench.core.runs import run_record
-from workbench.core.runs.events import Compiling, Event, Progressed, RunStatus
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.series import Curve
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.runs import run_record
+from workbench.runs.events import Compiling, Event, Progressed, RunStatus
+from workbench.runs.run_record import RunRecord
+from workbench.runs.series import Curve
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.widgets import chart as chart_module
 from workbench.ui.widgets.chart import ChartView

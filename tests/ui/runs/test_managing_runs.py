@@ -9,12 +9,12 @@ import pytest
 from tests.ui.conftest import MakeApp, Until, send_at_once
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
 from tests.ui.screen_text import check_snapshot, screen_text
-from workbench.core.runs import run_record
-from workbench.core.runs.events import Paused, Progressed, RunStatus, WentOn
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.run_notes import RunNotes, read_notes, write_notes
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import list_runs, open_run
+from workbench.runs import run_record
+from workbench.runs.events import Paused, Progressed, RunStatus, WentOn
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_notes import RunNotes, read_notes, write_notes
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import list_runs, open_run
 
 
 def three_runs() -> list[str]:

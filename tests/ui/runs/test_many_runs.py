@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.ui.conftest import MakeApp
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_store import StoredRun
+from workbench.runs.events import RunStatus
+from workbench.runs.run_store import StoredRun
 from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.screens import runs as runs_screen
 from workbench.ui.widgets.row_list import RowList

@@ -11,8 +11,8 @@ import pytest
 
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import screen_text
-from workbench.core.runs.events import EpochEnded, Event, RunStatus
-from workbench.core.runs.run_store import list_runs
+from workbench.runs.events import EpochEnded, Event, RunStatus
+from workbench.runs.run_store import list_runs
 from workbench.ui.app_options import real_runner
 
 pytestmark = pytest.mark.slow

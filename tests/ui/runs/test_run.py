@@ -12,8 +12,8 @@ from tests.ui.runs.scripted_runs import (
     training_events,
 )
 from tests.ui.screen_text import screen_text
-from workbench.core.runs.events import EpochEnded, RunStatus
-from workbench.core.runs.run_record import RunRecord
+from workbench.runs.events import EpochEnded, RunStatus
+from workbench.runs.run_record import RunRecord
 from workbench.ui.widgets.chart import ChartView
 
 

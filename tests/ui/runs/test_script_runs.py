@@ -8,10 +8,10 @@ from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.plan.request_json import request_to_json
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import screen_text
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import (
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import (
     CallBegan,
     Event,
     Progressed,
@@ -19,7 +19,7 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.run_record import RunRecord
+from workbench.runs.run_record import RunRecord
 from workbench.ui.widgets.row_list import RowList
 
 

@@ -8,8 +8,8 @@ from textual.widgets import Input
 
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import check_snapshot, screen_text
-from workbench.core.sweeps.sweep_grid import Axis
-from workbench.core.sweeps.sweep_record import SweepDefinition, list_sweeps
+from workbench.sweeps.sweep_grid import Axis
+from workbench.sweeps.sweep_record import SweepDefinition, list_sweeps
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.content.sweep_table import heading, sweep_columns
 from workbench.ui.widgets.row_list import RowList

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import check_snapshot, screen_text
-from workbench.core.runs.events import (
+from workbench.runs.events import (
     CallBegan,
     CallEnded,
     Compiled,
@@ -22,10 +22,10 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import list_runs
-from workbench.core.scripts.script_command import ScriptCommand
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import list_runs
+from workbench.scripts.script_command import ScriptCommand
 from workbench.ui.app import WorkbenchApp
 
 SIZES = [(80, 24), (120, 40)]

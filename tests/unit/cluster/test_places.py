@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from workbench.core.cluster import ray_cluster
-from workbench.core.cluster.memory_need import memory_need
-from workbench.core.cluster.place import ClusterError, Place, parse_place
-from workbench.core.cluster.ray_cluster import Node
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.sweeps.sweep_record import list_sweeps
+from workbench.cluster import ray_cluster
+from workbench.cluster.memory_need import memory_need
+from workbench.cluster.place import ClusterError, Place, parse_place
+from workbench.cluster.ray_cluster import Node
+from workbench.experiment.preset_store import load_preset
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.main import main
+from workbench.sweeps.sweep_record import list_sweeps
 
 _SWEEP = ("sweep", "mnist-dense", "--grid")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.cluster.shipped_files import shipped_files
+from workbench.cluster.shipped_files import shipped_files
 
 
 def _shipped(directory: Path) -> set[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.editing.consequences import consequence
-from workbench.core.editing.draft import Draft
-from workbench.core.experiment.preset_store import load_preset
+from workbench.editing.consequences import consequence
+from workbench.editing.draft import Draft
+from workbench.experiment.preset_store import load_preset
 
 
 @pytest.mark.parametrize(

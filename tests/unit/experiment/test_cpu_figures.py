@@ -8,22 +8,22 @@ import pytest
 
 from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.reports.plan_parts import plan_parts
-from workbench.core.comparing.compare import compare_runs
-from workbench.core.comparing.explaining import explain
-from workbench.core.editing.consequences import consequence
-from workbench.core.editing.draft import Draft
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
-from workbench.core.runs.cpu_figures import cpu_json, cpu_lines
-from workbench.core.runs.events import EpochEnded, RunStatus
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import StoredRun, open_run
-from workbench.core.runs.run_summary import noted
-from workbench.core.sweeps.sweep_grid import Point
-from workbench.core.sweeps.sweep_point import plan_point
+from workbench.comparing.compare import compare_runs
+from workbench.comparing.explaining import explain
+from workbench.editing.consequences import consequence
+from workbench.editing.draft import Draft
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.planning.experiment_plan import plan_experiment, plan_inference
+from workbench.runs.cpu_figures import cpu_json, cpu_lines
+from workbench.runs.events import EpochEnded, RunStatus
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import StoredRun, open_run
+from workbench.runs.run_summary import noted
+from workbench.sweeps.sweep_grid import Point
+from workbench.sweeps.sweep_point import plan_point
 
 
 def _spec(name: str, *changes: str) -> ExperimentSpec:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_runtime.plan.problem import Severity
-from workbench.core.editing.draft import Draft, draft_fields, value_text
-from workbench.core.experiment.field_values import parse_value
-from workbench.core.experiment.preset_store import list_presets, load_preset
+from workbench.editing.draft import Draft, draft_fields, value_text
+from workbench.experiment.field_values import parse_value
+from workbench.experiment.preset_store import list_presets, load_preset
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ipu_runtime.plan.problem import Severity
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
 
 
 def _tables(preset: str = "mnist-ipu") -> dict[str, Any]:

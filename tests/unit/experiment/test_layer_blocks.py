@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from workbench.core.experiment.layer_blocks import expand_layers, keras_name
+from workbench.experiment.layer_blocks import expand_layers, keras_name
 
 BLOCK = """
 [[model.blocks]]

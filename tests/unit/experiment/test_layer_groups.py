@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.editing.draft import Draft
-from workbench.core.editing.layer_groups import layer_groups
-from workbench.core.experiment.preset_store import load_preset
+from workbench.editing.draft import Draft
+from workbench.editing.layer_groups import layer_groups
+from workbench.experiment.preset_store import load_preset
 
 
 def test_numbered_blocks_of_a_preset_are_found() -> None:

@@ -7,24 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.core.data.dataset import load_prepared
-from workbench.core.data.dataset_facts import (
+from workbench.data.dataset import load_prepared
+from workbench.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
     GivenTensor,
     dataset_facts,
     with_label_range,
 )
-from workbench.core.experiment.experiment_loading import (
+from workbench.experiment.experiment_loading import (
     LoadedExperiment,
     load_experiment,
 )
-from workbench.core.experiment.source_experiment import source_preset
-from workbench.core.experiment.suitable_loss import with_suitable_loss
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
-from workbench.core.models.source_model import SourceModel, TensorFacts
-from workbench.core.planning.experiment_plan import plan_request
+from workbench.experiment.source_experiment import source_preset
+from workbench.experiment.suitable_loss import with_suitable_loss
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.models.source_model import SourceModel, TensorFacts
+from workbench.planning.experiment_plan import plan_request
 
 LOGITS = "sparse_categorical_crossentropy_from_logits"
 PRESET = """

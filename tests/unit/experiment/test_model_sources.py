@@ -12,24 +12,24 @@ import pytest
 
 from ipu_runtime.plan.model.model_spec import LayerSpec
 from ipu_runtime.plan.model.shapes import resolve_model
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.preset_store import (
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.preset_store import (
     PresetError,
     load_preset,
     save_preset,
 )
-from workbench.core.experiment.source_experiment import source_preset
-from workbench.core.experiment.suitable_loss import with_suitable_loss
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.validation import validate
-from workbench.core.models.model_source import (
+from workbench.experiment.source_experiment import source_preset
+from workbench.experiment.suitable_loss import with_suitable_loss
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.models.model_source import (
     SourceError,
     SourceKind,
     looks_like_source,
     parse_source,
 )
-from workbench.core.models.source_files import checked_config, content_key
-from workbench.core.models.source_model import (
+from workbench.models.source_files import checked_config, content_key
+from workbench.models.source_model import (
     SourceModel,
     TensorFacts,
     load_source_model,

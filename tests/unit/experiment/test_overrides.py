@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.overrides import (
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.overrides import (
     apply_overrides,
     environment_overrides,
     set_value,
 )
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.tables import field_value
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.tables import field_value
 
 
 @pytest.mark.parametrize(

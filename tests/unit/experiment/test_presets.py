@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.data.sample_counts import count
-from workbench.core.experiment.preset_store import (
+from workbench.data.sample_counts import count
+from workbench.experiment.preset_store import (
     Preset,
     PresetError,
     list_presets,
@@ -16,8 +16,8 @@ from workbench.core.experiment.preset_store import (
     packaged_directory,
     save_preset,
 )
-from workbench.core.experiment.tables import spec_to_tables, to_toml
-from workbench.core.experiment.validation import validate
+from workbench.experiment.tables import spec_to_tables, to_toml
+from workbench.experiment.validation import validate
 
 PACKAGED = sorted(path.stem for path in packaged_directory().glob("*.toml"))
 DOCUMENTS = [

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.experiment.experiment_spec import Figure
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset, save_preset
-from workbench.core.experiment.printed_figures import (
+from workbench.experiment.experiment_spec import Figure
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset, save_preset
+from workbench.experiment.printed_figures import (
     PrintedFigures,
     figures_in,
     printed_figures,
 )
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.experiment.validation import validate
-from workbench.core.runs.events import EpochEnded, RunStarted
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.toml_text import to_toml
+from workbench.experiment.validation import validate
 from workbench.headless.run_display import TextDisplay
+from workbench.runs.events import EpochEnded, RunStarted
 
 
 def printed(*changes: str, preset: str = "mnist-ipu-faster") -> PrintedFigures:

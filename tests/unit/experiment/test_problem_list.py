@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ipu_runtime.plan.problem import Problem, Severity, deciding_first
-from workbench.core.editing.draft import Draft
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.editing.draft import Draft
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.preset_store import load_preset
 from workbench.headless.main import main
+from workbench.planning.experiment_plan import plan_experiment
 
 
 def test_errors_lead_and_warnings_end_in_the_order_they_were_found() -> None:

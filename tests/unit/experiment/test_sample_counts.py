@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from ipu_runtime.plan.problem import Severity
-from workbench.core.data.dataset import load_prepared
-from workbench.core.data.dataset_facts import DatasetError
-from workbench.core.data.sample_counts import (
+from workbench.data.dataset import load_prepared
+from workbench.data.dataset_facts import DatasetError
+from workbench.data.sample_counts import (
     count,
     sample_words,
     training_steps_per_execution,
 )
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.planning.plan_text import plan_lines
-from workbench.core.planning.text_table import TextStyle
-from workbench.core.script_export import export_script
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.planning.plan_text import plan_lines
+from workbench.planning.text_table import TextStyle
+from workbench.script_export import export_script
 
 TEN = "execution.steps_per_execution=10"
 MADE_UP = ("data.dataset=synthetic", "execution.steps_per_execution=epoch")
@@ -203,7 +203,7 @@ def test_made_up_samples_are_enough_for_any_number_of_ipus(
 
 
 def test_pipelined_predictions_are_of_a_steady_state_too() -> None:
-    from workbench.core.planning.experiment_plan import plan_inference
+    from workbench.planning.experiment_plan import plan_inference
 
     plans = [
         plan_inference(

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.editing.stage_moves import (
+from workbench.editing.stage_moves import (
     Stages,
     add_stage,
     move_block,

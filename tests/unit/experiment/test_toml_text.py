@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.experiment.toml_text import to_toml
+from workbench.experiment.toml_text import to_toml
 
 _scalars = (
     st.booleans()

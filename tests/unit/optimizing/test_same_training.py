@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_runtime.plan.rules.weight_updates import effective_rate, samples_per_update
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.preset_store import list_presets
-from workbench.core.optimizing.goal import Aim, Goal
-from workbench.core.optimizing.outcome import optimize
-from workbench.core.optimizing.outcome_text import outcome_lines, outcome_row
-from workbench.core.optimizing.search import Search
-from workbench.core.optimizing.search_space import SearchSpace
-from workbench.core.planning.balancing import balanced_experiment
-from workbench.core.planning.experiment_plan import plan_request
-from workbench.core.planning.same_training import (
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.preset_store import list_presets
+from workbench.optimizing.goal import Aim, Goal
+from workbench.optimizing.outcome import optimize
+from workbench.optimizing.outcome_text import outcome_lines, outcome_row
+from workbench.optimizing.search import Search
+from workbench.optimizing.search_space import SearchSpace
+from workbench.planning.balancing import balanced_experiment
+from workbench.planning.experiment_plan import plan_request
+from workbench.planning.same_training import (
     same_rate,
     shared_out,
     training_changes,

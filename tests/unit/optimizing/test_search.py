@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from ipu_runtime.plan.plan import Plan
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.preset_store import list_presets
-from workbench.core.optimizing import cut_bounds
-from workbench.core.optimizing.choice import Choice, own_choice, with_choice
-from workbench.core.optimizing.goal import Aim, Goal
-from workbench.core.optimizing.outcome import optimize
-from workbench.core.optimizing.outcome_text import outcome_row
-from workbench.core.optimizing.search import Search
-from workbench.core.optimizing.search_space import FIXABLE, SearchSpace
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.preset_store import list_presets
+from workbench.optimizing import cut_bounds
+from workbench.optimizing.choice import Choice, own_choice, with_choice
+from workbench.optimizing.goal import Aim, Goal
+from workbench.optimizing.outcome import optimize
+from workbench.optimizing.outcome_text import outcome_row
+from workbench.optimizing.search import Search
+from workbench.optimizing.search_space import FIXABLE, SearchSpace
+from workbench.planning.experiment_plan import plan_experiment
 
 _UNSEARCHED = frozenset(
     {"ipu.io_tiles.num_io_tiles", "ipu.convolutions.poplar_options"}

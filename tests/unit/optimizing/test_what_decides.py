@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from ipu_runtime.plan.plan import Plan
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.preset_store import list_presets
-from workbench.core.optimizing.goal import Aim, Goal
-from workbench.core.optimizing.other_hardware import (
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.preset_store import list_presets
+from workbench.optimizing.goal import Aim, Goal
+from workbench.optimizing.other_hardware import (
     Different,
     decides,
     other_hardware,
 )
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.planning.experiment_plan import plan_experiment
 
 _AIM = Aim(Goal.THROUGHPUT, 1)
 

@@ -9,10 +9,10 @@ import pytest
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request_json import request_from_json, request_to_json
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.planning.experiment_plan import plan_experiment, plan_request
-from workbench.core.planning.plan_text import plan_lines
-from workbench.core.planning.text_table import TextStyle
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.planning.experiment_plan import plan_experiment, plan_request
+from workbench.planning.plan_text import plan_lines
+from workbench.planning.text_table import TextStyle
 
 RACKS = (
     "execution.system=Pod256",

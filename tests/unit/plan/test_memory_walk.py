@@ -9,10 +9,10 @@ from ipu_runtime.plan.memory.liveness import walked_stages
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import replica_of, walk_memory
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import list_presets, load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import list_presets, load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment, plan_inference
 
 PRESETS = [preset.name for preset in list_presets()]
 CHANGES = {

@@ -12,8 +12,8 @@ from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.plan.problem import Problem, Severity
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.planning.experiment_plan import plan_experiment
 
 
 def _plan(preset: str, *changes: str) -> Plan:

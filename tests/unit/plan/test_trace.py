@@ -11,8 +11,8 @@ import pytest
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
 from ipu_runtime.plan.schedule.trace import chrome_trace
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.planning.experiment_plan import plan_experiment
 
 
 def planned(name: str, *changes: str) -> Plan:

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from ipu_runtime.plan.hardware import load_table
-from workbench.core.published.band_coverage import band_coverage, width_of
-from workbench.core.published.throughput_rows import THROUGHPUT, throughput_rows
+from workbench.published.band_coverage import band_coverage, width_of
+from workbench.published.throughput_rows import THROUGHPUT, throughput_rows
 
 
 def test_rows_that_are_left_out_lie_in_their_bands_as_often_as_stated() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.published.cycle_rows import cycle_rows
-from workbench.core.published.memory_rows import memory_rows
-from workbench.core.published.published_tables import root_mean_square
-from workbench.core.published.throughput_rows import throughput_rows
+from workbench.published.cycle_rows import cycle_rows
+from workbench.published.memory_rows import memory_rows
+from workbench.published.published_tables import root_mean_square
+from workbench.published.throughput_rows import throughput_rows
 
 FARTHEST = {
     # Fixed costs are those of TensorFlow 2, which count most in small predictions.

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from workbench.core.comparing.compare import compare_runs, comparison_to_json
-from workbench.core.comparing.outcome import outcome_of
-from workbench.core.experiment.field_differences import differing_fields, flatten
-from workbench.core.export.run_export import COLUMNS, run_to_json, runs_to_csv
-from workbench.core.runs.event_json import to_line
-from workbench.core.runs.events import EpochEnded, Evaluated, Progressed, RunStatus
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import StoredRun, open_run
-from workbench.core.runs.series import RATES, TIMES, series_of
+from workbench.comparing.compare import compare_runs, comparison_to_json
+from workbench.comparing.outcome import outcome_of
+from workbench.experiment.field_differences import differing_fields, flatten
+from workbench.export.run_export import COLUMNS, run_to_json, runs_to_csv
+from workbench.runs.event_json import to_line
+from workbench.runs.events import EpochEnded, Evaluated, Progressed, RunStatus
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import StoredRun, open_run
+from workbench.runs.series import RATES, TIMES, series_of
 
 
 def _run(losses: list[float], **data: object) -> StoredRun:

@@ -6,13 +6,13 @@ import pytest
 
 from tests.ui.runs.scripted_runs import record_run
 from tests.ui.runs.test_script_runs import record_script
-from workbench.core.comparing.compare import compare_runs
-from workbench.core.comparing.explaining import explain, explanation_to_json
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.run_store import open_run
+from workbench.comparing.compare import compare_runs
+from workbench.comparing.explaining import explain, explanation_to_json
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.run_store import open_run
 
 FOUR_STAGES = [
     "pipeline.stages=[0,0,1,1,2,2,3]",

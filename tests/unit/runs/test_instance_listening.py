@@ -9,31 +9,31 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.core.data.epoch_order import EpochOrder
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.instances import instance_run
-from workbench.core.instances.instance_job import InstanceJob
-from workbench.core.instances.instance_lines import (
+from workbench.data.epoch_order import EpochOrder
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.instances import instance_run
+from workbench.instances.instance_job import InstanceJob
+from workbench.instances.instance_lines import (
     Alive,
     Failed,
     Here,
     line_of,
     read_line,
 )
-from workbench.core.instances.instance_run import train_on_instances
-from workbench.core.instances.instance_spread import spread_words
-from workbench.core.instances.instance_states import InstanceStates
-from workbench.core.instances.starting import Left, Said
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.event_json import event_from_json, event_to_json
-from workbench.core.runs.events import (
+from workbench.instances.instance_run import train_on_instances
+from workbench.instances.instance_spread import spread_words
+from workbench.instances.instance_states import InstanceStates
+from workbench.instances.starting import Left, Said
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.event_json import event_from_json, event_to_json
+from workbench.runs.events import (
     EpochEnded,
     Event,
     InstancesSeen,
     InstanceState,
     Progressed,
 )
-from workbench.core.runs.run_context import InstanceFailure, RunContext, RunControl
+from workbench.runs.run_context import InstanceFailure, RunContext, RunControl
 
 HERE = [Said(index, line_of(Here("host", 10 + index))) for index in (0, 1)]
 EPOCH = EpochEnded(1, 0.5, 0.8, 12.0, 250.0, 1.0)

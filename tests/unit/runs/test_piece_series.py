@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from workbench.core.runs.events import CallBegan, EpochEnded, Event, Progressed
-from workbench.core.runs.series import series_of
+from workbench.runs.events import CallBegan, EpochEnded, Event, Progressed
+from workbench.runs.series import series_of
 
 LOSSES = (8.0, 6.0, 5.0, 4.0, 3.0, 2.5)
 """One for every batch; an epoch has three."""

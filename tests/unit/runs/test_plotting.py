@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.core.charts.plotting import Chart, Line, draw, log_ticks
-from workbench.core.charts.smoothing import LEVELS, next_level, smooth
-from workbench.core.charts.thinning import thin
-from workbench.core.runs.describe import describe
-from workbench.core.runs.series import Curve
+from workbench.charts.plotting import Chart, Line, draw, log_ticks
+from workbench.charts.smoothing import LEVELS, next_level, smooth
+from workbench.charts.thinning import thin
+from workbench.runs.describe import describe
+from workbench.runs.series import Curve
 
 numbers = st.floats(-1e6, 1e6)
 FALLING = Curve(

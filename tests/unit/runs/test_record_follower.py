@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.runs.event_json import event_line
-from workbench.core.runs.events import Compiling, Event, RunStarted
-from workbench.core.runs.record_follower import RecordFollower
-from workbench.core.runs.run_record import RunRecord
+from workbench.runs.event_json import event_line
+from workbench.runs.events import Compiling, Event, RunStarted
+from workbench.runs.record_follower import RecordFollower
+from workbench.runs.run_record import RunRecord
 
 
 @pytest.fixture

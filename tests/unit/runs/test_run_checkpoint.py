@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_checkpoint import (
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_checkpoint import (
     Checkpoint,
     latest,
     load,

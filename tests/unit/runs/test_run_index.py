@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from workbench.core.comparing.listed_runs import listed_runs
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_notes import RunNotes, write_notes
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import StoredRun, list_runs, open_run
+from workbench.comparing.listed_runs import listed_runs
+from workbench.runs.events import RunStatus
+from workbench.runs.run_notes import RunNotes, write_notes
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import StoredRun, list_runs, open_run
 
 COUNT = 30
 PAST = (10**9, 10**9)

@@ -15,10 +15,10 @@ from ipu_runtime.reports.quantities import (
     plural,
     share,
 )
-from workbench.core.charts.plotting import tick_label
-from workbench.core.experiment.experiment_spec import Figure
-from workbench.core.experiment.printed_figures import PrintedFigures, figures_in
-from workbench.core.runs.events import (
+from workbench.charts.plotting import tick_label
+from workbench.experiment.experiment_spec import Figure
+from workbench.experiment.printed_figures import PrintedFigures, figures_in
+from workbench.runs.events import (
     Compiled,
     Compiling,
     EpochEnded,
@@ -28,8 +28,8 @@ from workbench.core.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.verdict import verdict
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.verdict import verdict
 
 
 def progress(epoch: int, step: int) -> Progressed:

@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 from tests.ui.runs.scripted_runs import record_run
-from workbench.core.comparing.compare import compare_runs
-from workbench.core.comparing.run_names import short_names, value_words
-from workbench.core.runs.run_store import StoredRun, open_run
+from workbench.comparing.compare import compare_runs
+from workbench.comparing.run_names import short_names, value_words
+from workbench.runs.run_store import StoredRun, open_run
 
 
 def _run(*changes: str, preset: str = "mnist-ipu-pipelined") -> StoredRun:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ipu_runtime.engine.session.observer import Progress
+from ipu_runtime.engine.watch.observer import Progress
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.plan import Plan, PlanRequest
-from workbench.core.runs import run_observer
-from workbench.core.runs.events import (
+from workbench.runs import run_observer
+from workbench.runs.events import (
     Compiled,
     Compiling,
     EpochEnded,
@@ -21,8 +21,8 @@ from workbench.core.runs.events import (
     Progressed,
     WentOn,
 )
-from workbench.core.runs.run_context import RunContext, RunControl
-from workbench.core.runs.run_observer import RunObserver
+from workbench.runs.run_context import RunContext, RunControl
+from workbench.runs.run_observer import RunObserver
 
 
 def _observer() -> tuple[RunObserver, list[Event], RunControl]:

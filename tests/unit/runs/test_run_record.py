@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 
 from ipu_runtime.system.file_replacing import replace_file
-from workbench.core.locations import runs_directory
-from workbench.core.runs import record_files, run_record
-from workbench.core.runs.events import (
+from workbench.locations import runs_directory
+from workbench.runs import record_files, run_record
+from workbench.runs.events import (
     EpochEnded,
     Evaluated,
     Progressed,
     RunEnded,
     RunStatus,
 )
-from workbench.core.runs.record_files import RecordError, UnknownRecord, replace_json
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import list_runs, open_run
+from workbench.runs.record_files import RecordError, UnknownRecord, replace_json
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import list_runs, open_run
 
 TABLES = {"experiment": {"name": "tiny", "seed": 3}, "data": {"batch_size": 8}}
 
@@ -129,7 +129,7 @@ def test_there_is_no_second_writer(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_whose_process_was_killed_shows_as_killed() -> None:
     code = (
         "import time\n"
-        "from workbench.core.runs.run_record import RunRecord\n"
+        "from workbench.runs.run_record import RunRecord\n"
         f"print(RunRecord.create({TABLES!r}, 'tiny').run_id, flush=True)\n"
         "time.sleep(60)\n"
     )

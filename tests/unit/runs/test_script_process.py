@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.runs.events import Event, RunEnded, RunStarted, RunStatus
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_store import list_runs
-from workbench.core.scripts import script_process
-from workbench.core.scripts.script_command import ScriptCommand, recorded_command
-from workbench.core.scripts.script_process import ScriptProcess
+from workbench.runs.events import Event, RunEnded, RunStarted, RunStatus
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_store import list_runs
+from workbench.scripts import script_process
+from workbench.scripts.script_command import ScriptCommand, recorded_command
+from workbench.scripts.script_process import ScriptProcess
 
 pytestmark = pytest.mark.slow
 

@@ -12,15 +12,15 @@ import pytest
 
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.request_json import request_from_json, request_to_json
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs import run_record
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_store import open_run
-from workbench.core.scripts.git_commit import commit_of
-from workbench.core.scripts.recording import ScriptRecording
-from workbench.core.scripts.script_log import ScriptLog, copied_output
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs import run_record
+from workbench.runs.events import RunStatus
+from workbench.runs.run_store import open_run
+from workbench.scripts.git_commit import commit_of
+from workbench.scripts.recording import ScriptRecording
+from workbench.scripts.script_log import ScriptLog, copied_output
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

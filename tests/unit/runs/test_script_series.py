@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from workbench.core.comparing.outcome import outcome_of
-from workbench.core.experiment.printed_figures import PrintedFigures
-from workbench.core.runs.event_json import event_from_json, event_to_json
-from workbench.core.runs.events import (
+from workbench.comparing.outcome import outcome_of
+from workbench.experiment.printed_figures import PrintedFigures
+from workbench.runs.event_json import event_from_json, event_to_json
+from workbench.runs.events import (
     CallBegan,
     EpochEnded,
     Evaluated,
@@ -15,11 +15,11 @@ from workbench.core.runs.events import (
     Progressed,
     RunStatus,
 )
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.run_record import RunRecord
-from workbench.core.runs.run_store import open_run
-from workbench.core.runs.series import series_of
-from workbench.core.runs.verdict import verdict
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import open_run
+from workbench.runs.series import series_of
+from workbench.runs.verdict import verdict
 
 
 def began(call: str, kind: str, steps: int = 4) -> CallBegan:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.whole_directories import (
+from workbench.runs.record_files import RecordError
+from workbench.runs.whole_directories import (
     claim_directory,
     discard_directory,
     remove_leftovers,
 )
-from workbench.core.store_files import locked_directory
+from workbench.store_files import locked_directory
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_what_a_script_prints_to_a_closed_stream_lands_in_no_file(root: Path) ->
     code = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from workbench.core.store_files import open_to_append\n"
+        "from workbench.store_files import open_to_append\n"
         "os.close(1)\n"
         "stream = open_to_append(Path(sys.argv[1]))\n"
         "try:\n"

@@ -19,9 +19,9 @@ from ipu_runtime.system.poplar_flags import (
     parse_flags,
     use_synthetic_data_for,
 )
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.validation import validate
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.validation import validate
+from workbench.planning.experiment_plan import plan_experiment
 
 
 def test_flags_are_read_when_needed(monkeypatch: pytest.MonkeyPatch) -> None:

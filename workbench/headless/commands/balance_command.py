@@ -7,9 +7,6 @@ from typing import Any
 
 from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.problem import Problem
-from workbench.core.planning.balance_json import balance_row
-from workbench.core.planning.balance_text import balance_lines
-from workbench.core.planning.balancing import balanced_experiment
 from workbench.headless.commands.plan_command import add_text_arguments, text_style
 from workbench.headless.diagnostics import report_problems
 from workbench.headless.exit_codes import ExitCode
@@ -19,6 +16,9 @@ from workbench.headless.experiment_argument import (
 )
 from workbench.headless.output import print_json, print_line
 from workbench.headless.update_argument import add_update_samples, asked_samples
+from workbench.planning.balance_json import balance_row
+from workbench.planning.balance_text import balance_lines
+from workbench.planning.balancing import balanced_experiment
 
 
 def add_parser(subparsers: Any) -> None:

@@ -9,24 +9,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.engine.session.interception import intercepted_by
+from ipu_runtime.engine.watch.interception import intercepted_by
 from ipu_runtime.installing.script import run_script
 from ipu_runtime.plan.problem import Problem
-from workbench.core.experiment.preset_store import load_preset
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.experiment.validation import validate
-from workbench.core.models.captured_model import CapturedModel, write_capture
-from workbench.core.models.code_trust import trust
-from workbench.core.models.model_source import CAPTURE_ENDING, SourceError, parse_source
-from workbench.core.models.source_reading import read_source
-from workbench.core.overlays.capture import Capture
-from workbench.core.overlays.captured_tables import captured_source, captured_tables
-from workbench.core.overlays.patch import patch_lines
-from workbench.core.overlays.script_fields import changes_of
-from workbench.core.overlays.script_lines import code_of
+from workbench.experiment.preset_store import load_preset
+from workbench.experiment.toml_text import to_toml
+from workbench.experiment.validation import validate
 from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import check_target, print_line, write_text
+from workbench.models.captured_model import CapturedModel, write_capture
+from workbench.models.code_trust import trust
+from workbench.models.model_source import CAPTURE_ENDING, SourceError, parse_source
+from workbench.models.source_reading import read_source
+from workbench.overlays.capture import Capture
+from workbench.overlays.captured_tables import captured_source, captured_tables
+from workbench.overlays.patch import patch_lines
+from workbench.overlays.script_fields import changes_of
+from workbench.overlays.script_lines import code_of
 
 _OWN_OPTIONS = ("--output", "--program", "--diff")
 

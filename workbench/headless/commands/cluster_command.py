@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.reports.quantities import byte_size
-from workbench.core.cluster.ray_cluster import ClusterFacts, cluster_facts, connected
+from workbench.cluster.ray_cluster import ClusterFacts, cluster_facts, connected
 from workbench.headless.diagnostics import UsageError
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.native_output import NativeLog

@@ -9,14 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.engine.session.interception import intercepted_by
+from ipu_runtime.engine.watch.interception import intercepted_by
 from ipu_runtime.installing.script import run_script
 from ipu_runtime.plan.problem import Problem
-from workbench.core.models.code_trust import trust
-from workbench.core.models.model_source import SourceError
-from workbench.core.overlays.overlay import Overlay
-from workbench.core.scripts.recording import ScriptRecording
-from workbench.core.scripts.script_command import ScriptCommand
 from workbench.headless.diagnostics import UsageError
 from workbench.headless.overlay_arguments import (
     CaptureFailedError,
@@ -24,6 +19,11 @@ from workbench.headless.overlay_arguments import (
     overlay_of,
     overlay_options,
 )
+from workbench.models.code_trust import trust
+from workbench.models.model_source import SourceError
+from workbench.overlays.overlay import Overlay
+from workbench.scripts.recording import ScriptRecording
+from workbench.scripts.script_command import ScriptCommand
 
 
 def add_parser(subparsers: Any) -> None:

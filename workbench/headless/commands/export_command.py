@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
-from workbench.core.experiment.experiment_loading import recorded_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.preset_store import UnknownPreset
-from workbench.core.runs.record_files import UnknownRecord
-from workbench.core.runs.run_store import open_run
-from workbench.core.script_export import ScriptError, export_script
+from workbench.experiment.experiment_loading import recorded_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.preset_store import UnknownPreset
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
@@ -20,6 +17,9 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.output import check_target, print_text, write_text
+from workbench.runs.record_files import UnknownRecord
+from workbench.runs.run_store import open_run
+from workbench.script_export import ScriptError, export_script
 
 
 def add_parser(subparsers: Any) -> None:

@@ -9,17 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
-from workbench.core.data.dataset_facts import NAMED
-from workbench.core.experiment.experiment_loading import LoadedExperiment
-from workbench.core.experiment.model_tables import tables_for_file
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.models.model_source import (
-    SOURCE_FORMS,
-    anchored,
-    looks_like_function,
-    looks_like_source,
-)
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.data.dataset_facts import NAMED
+from workbench.experiment.experiment_loading import LoadedExperiment
+from workbench.experiment.model_tables import tables_for_file
+from workbench.experiment.toml_text import to_toml
 from workbench.headless.commands.plan_command import plan_exit_code
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
@@ -28,6 +21,13 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.output import check_target, print_text, write_text
+from workbench.models.model_source import (
+    SOURCE_FORMS,
+    anchored,
+    looks_like_function,
+    looks_like_source,
+)
+from workbench.planning.experiment_plan import plan_experiment
 
 _FIELD_OF_OPTION = {
     "input_shape": "model.input_shape",

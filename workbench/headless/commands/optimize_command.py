@@ -8,18 +8,12 @@ from typing import Any
 
 from ipu_runtime.plan.hardware import find_system, systems
 from ipu_runtime.plan.problem import Problem, Severity
-from workbench.core.data.sample_counts import count
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.model_tables import tables_for_file
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.experiment.toml_text import to_toml
-from workbench.core.experiment.topology import selected_ipus
-from workbench.core.locations import hardware_file
-from workbench.core.optimizing.goal import Aim, Goal
-from workbench.core.optimizing.outcome import Outcome, optimize
-from workbench.core.optimizing.outcome_text import outcome_lines, outcome_row
-from workbench.core.optimizing.search_space import FIXABLE, SearchSpace
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.data.sample_counts import count
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.model_tables import tables_for_file
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.toml_text import to_toml
+from workbench.experiment.topology import selected_ipus
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
@@ -38,6 +32,12 @@ from workbench.headless.update_argument import (
     add_update_samples,
     asked_samples,
 )
+from workbench.locations import hardware_file
+from workbench.optimizing.goal import Aim, Goal
+from workbench.optimizing.outcome import Outcome, optimize
+from workbench.optimizing.outcome_text import outcome_lines, outcome_row
+from workbench.optimizing.search_space import FIXABLE, SearchSpace
+from workbench.planning.experiment_plan import plan_experiment
 
 
 def add_parser(subparsers: Any) -> None:

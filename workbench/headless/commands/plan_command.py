@@ -13,11 +13,9 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json, walks_to_json
 from ipu_runtime.plan.problem import Problem, Severity, deciding_first
-from workbench.core.data.sample_counts import sample_words
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.planning.experiment_plan import plan_experiment, plan_inference
-from workbench.core.planning.text_table import TextStyle
+from workbench.data.sample_counts import sample_words
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.tables import spec_to_tables
 from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
@@ -37,6 +35,8 @@ from workbench.headless.plan_gate_argument import (
     print_comparison,
     read_gate,
 )
+from workbench.planning.experiment_plan import plan_experiment, plan_inference
+from workbench.planning.text_table import TextStyle
 
 
 def add_parser(subparsers: Any) -> None:
@@ -105,14 +105,14 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.band:
         # Late, because only this option needs them.
         from ipu_runtime.plan.band import plan_band
-        from workbench.core.planning.band_text import band_lines, band_row
+        from workbench.planning.band_text import band_lines, band_row
 
         if band := plan_band(plan):
             more_json["band"] = band_row(band)
             more_text += ["", *band_lines(band)]
     if args.memory:
         from ipu_runtime.plan.planner import walk_memory
-        from workbench.core.planning.memory_chart import walk_lines
+        from workbench.planning.memory_chart import walk_lines
 
         if walks := walk_memory(plan):
             more_json["memory_walk"] = walks_to_json(walks)
@@ -123,9 +123,9 @@ def run_plan(args: argparse.Namespace) -> int:
             print_json(row | more_json | _instead(plan, spec, loaded.preset.name))
         elif code is not ExitCode.USAGE:
             # Late, because planning in a loop should start quickly.
-            from workbench.core.planning.advising import advise_experiment
-            from workbench.core.planning.plan_text import plan_lines
-            from workbench.core.runs.cpu_figures import cpu_lines
+            from workbench.planning.advising import advise_experiment
+            from workbench.planning.plan_text import plan_lines
+            from workbench.runs.cpu_figures import cpu_lines
 
             title = (
                 f"{name}: {spec.experiment.title}" if spec.experiment.title else name
@@ -140,7 +140,7 @@ def run_plan(args: argparse.Namespace) -> int:
             for line in (*shown, *more_text):
                 print_line(line)
             if args.schedules:
-                from workbench.core.planning.schedule_text import schedule_lines
+                from workbench.planning.schedule_text import schedule_lines
 
                 print_line()
                 for line in schedule_lines(spec, plan, text_style(args)):
@@ -189,7 +189,7 @@ def _instead(plan: Plan, spec: ExperimentSpec, preset: str) -> dict[str, Any]:
     if not plan.not_modelled:
         return {}
     # Late, because it reads the records of runs.
-    from workbench.core.runs.cpu_figures import cpu_json
+    from workbench.runs.cpu_figures import cpu_json
 
     return cpu_json(spec_to_tables(spec), preset)
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.problem import Problem, Severity
-from workbench.core.experiment.experiment_loading import load_experiment
-from workbench.core.experiment.overrides import FIELD_OF_PATH
-from workbench.core.experiment.preset_store import Preset, PresetError, list_presets
-from workbench.core.experiment.tables import spec_value
-from workbench.core.planning.experiment_plan import plan_experiment
+from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.overrides import FIELD_OF_PATH
+from workbench.experiment.preset_store import Preset, PresetError, list_presets
+from workbench.experiment.tables import spec_value
 from workbench.headless.diagnostics import report_problems, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
@@ -20,6 +19,7 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.output import print_json, print_line
+from workbench.planning.experiment_plan import plan_experiment
 
 
 def add_parser(subparsers: Any) -> None:

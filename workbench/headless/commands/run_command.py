@@ -10,16 +10,10 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem
-from workbench.core.cluster.team import team_on
-from workbench.core.experiment.experiment_loading import recorded_experiment
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.locations import runs_directory
-from workbench.core.planning.experiment_plan import plan_experiment
-from workbench.core.runs.events import Event, RunEnded, RunStarted, RunStatus
-from workbench.core.runs.record_files import explained
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.runner import run_experiment
+from workbench.cluster.team import team_on
+from workbench.experiment.experiment_loading import recorded_experiment
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.tables import spec_to_tables
 from workbench.headless.commands.plan_command import plan_exit_code
 from workbench.headless.diagnostics import UsageError, report_problems, say
 from workbench.headless.exit_codes import ExitCode
@@ -32,6 +26,12 @@ from workbench.headless.native_output import NativeLog
 from workbench.headless.place_argument import add_place_argument, chosen_place
 from workbench.headless.run_argument import RUN_HELP, find_run
 from workbench.headless.run_display import JsonDisplay, TextDisplay
+from workbench.locations import runs_directory
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.runs.events import Event, RunEnded, RunStarted, RunStatus
+from workbench.runs.record_files import explained
+from workbench.runs.run_context import RunControl
+from workbench.runs.runner import run_experiment
 
 _EXIT_CODES = {
     RunStatus.FINISHED: ExitCode.DONE,
@@ -171,7 +171,7 @@ class _TensorBoard:
         """Add an event's numbers."""
         if isinstance(event, RunStarted):
             # Late, because TensorFlow takes seconds to load.
-            from workbench.core.export.tensorboard_export import TensorBoardWriter
+            from workbench.export.tensorboard_export import TensorBoardWriter
 
             own = runs_directory() / event.run_id / "tensorboard"
             self._writer = TensorBoardWriter(self._directory or own)

@@ -8,11 +8,11 @@ from typing import Any
 
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.reports.plain_text import plain_text
-from workbench.core.runs.record_files import RecordError, safe_name
-from workbench.core.runs.run_notes import change_notes, delete_run, read_notes
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.run_argument import add_run_argument, find_any_run, find_run
+from workbench.runs.record_files import RecordError, safe_name
+from workbench.runs.run_notes import change_notes, delete_run, read_notes
 
 
 def add_actions(actions: Any) -> None:

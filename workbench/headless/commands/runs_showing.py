@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ipu_runtime.plan.problem import Problem
-from workbench.core.comparing.compare import compare_runs, comparison_to_json
-from workbench.core.comparing.explaining import explain, explanation_to_json
-from workbench.core.export.run_export import run_to_json, runs_to_csv
-from workbench.core.runs.event_json import to_line
-from workbench.core.runs.run_store import StoredRun
+from workbench.comparing.compare import compare_runs, comparison_to_json
+from workbench.comparing.explaining import explain, explanation_to_json
+from workbench.export.run_export import run_to_json, runs_to_csv
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.explanation_text import print_explanation
@@ -21,6 +19,8 @@ from workbench.headless.output import print_json, print_line, print_text, write_
 from workbench.headless.run_argument import find_run
 from workbench.headless.runs_text import print_comparison, print_run
 from workbench.headless.script_text import print_script
+from workbench.runs.event_json import to_line
+from workbench.runs.run_store import StoredRun
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -84,7 +84,7 @@ def _export_event_files(runs: Sequence[StoredRun], output: str | None) -> None:
     with NativeLog() as native_log:
         native_log.drop()
         # It loads TensorFlow, which takes seconds.
-        from workbench.core.export.tensorboard_export import write_event_files
+        from workbench.export.tensorboard_export import write_event_files
 
         directory = Path(os.path.expanduser(output))
         for run in runs:

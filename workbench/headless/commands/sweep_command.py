@@ -10,17 +10,10 @@ from typing import Any
 
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem, Severity
-from workbench.core.cluster.team import team_on
-from workbench.core.comparing.outcome import OUTCOMES
-from workbench.core.experiment.experiment_loading import read_and_checked
-from workbench.core.experiment.validation import understood
-from workbench.core.runs.record_files import UnknownRecord
-from workbench.core.runs.run_context import NoMachines, RunControl
-from workbench.core.sweeps.halving import OBJECTIVES, Halving
-from workbench.core.sweeps.sweep import ranked, run_sweep
-from workbench.core.sweeps.sweep_grid import Axis, count_points, parse_grid
-from workbench.core.sweeps.sweep_point import PLAN_METRICS, PointResult
-from workbench.core.sweeps.sweep_record import SweepDefinition, SweepRecord
+from workbench.cluster.team import team_on
+from workbench.comparing.outcome import OUTCOMES
+from workbench.experiment.experiment_loading import read_and_checked
+from workbench.experiment.validation import understood
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
@@ -32,6 +25,13 @@ from workbench.headless.native_output import NativeLog
 from workbench.headless.output import print_json, print_line, print_table
 from workbench.headless.place_argument import add_place_argument, chosen_place
 from workbench.headless.progress_bar import ProgressBar
+from workbench.runs.record_files import UnknownRecord
+from workbench.runs.run_context import NoMachines, RunControl
+from workbench.sweeps.halving import OBJECTIVES, Halving
+from workbench.sweeps.sweep import ranked, run_sweep
+from workbench.sweeps.sweep_grid import Axis, count_points, parse_grid
+from workbench.sweeps.sweep_point import PLAN_METRICS, PointResult
+from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
 
 _REASONS_SHOWN = 10
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from ipu_runtime.plan.hardware import HardwareFileError
 from ipu_runtime.plan.problem import Problem
-from workbench.core.locations import hardware_file
-from workbench.core.published.published_figure import NotPlanned
 from workbench.headless.commands.plan_command import text_style
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import print_json, print_line
+from workbench.locations import hardware_file
+from workbench.published.published_figure import NotPlanned
 
 
 def add_parser(subparsers: Any) -> None:
@@ -40,12 +40,12 @@ def run_validate(args: argparse.Namespace) -> int:
         # As lists: what cannot be planned is known before anything is printed.
         if args.json:
             # Late, as the text below: each has an output of its own.
-            from workbench.core.published.validation_json import validation_rows
+            from workbench.published.validation_json import validation_rows
 
             for row in list(validation_rows()):
                 print_json(row)
         else:
-            from workbench.core.published.validation_text import validation_lines
+            from workbench.published.validation_text import validation_lines
 
             for line in list(validation_lines(text_style(args))):
                 print_line(line)

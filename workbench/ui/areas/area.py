@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ipu_runtime.system.file_replacing import replace_file
-from workbench.core.editing.draft import Draft
+from workbench.editing.draft import Draft
 from workbench.ui.actions import Scope
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
@@ -18,7 +18,7 @@ from workbench.ui.screens.question import AskText, Confirm
 from workbench.ui.widgets.plain import Vertical
 
 if TYPE_CHECKING:
-    from workbench.core.runs.cpu_figures import Measured
+    from workbench.runs.cpu_figures import Measured
 
 
 class Area(Vertical):
@@ -54,7 +54,7 @@ class Area(Vertical):
         if draft.plan is None or not draft.plan.not_modelled:
             return None
         # It reads experiments, which the first frame can do without.
-        from workbench.core.runs.cpu_figures import Measured, same_times
+        from workbench.runs.cpu_figures import Measured, same_times
 
         for entry in known.entries():
             if entry.preset != draft.preset.name:

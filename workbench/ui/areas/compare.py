@@ -14,12 +14,12 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ipu_runtime.reports.quantities import byte_size
-from workbench.core.comparing.compare import Comparison, compare_runs
-from workbench.core.export.run_export import runs_to_csv
-from workbench.core.runs.describe import METRIC_WORDS
-from workbench.core.runs.run_store import StoredRun
-from workbench.core.runs.series import METRICS
-from workbench.core.store_files import size_of
+from workbench.comparing.compare import Comparison, compare_runs
+from workbench.export.run_export import runs_to_csv
+from workbench.runs.describe import METRIC_WORDS
+from workbench.runs.run_store import StoredRun
+from workbench.runs.series import METRICS
+from workbench.store_files import size_of
 from workbench.ui.actions import Scope, actions_in, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.comparison import (
@@ -40,7 +40,7 @@ from workbench.ui.widgets.plain import Static, Vertical, VerticalScroll
 from workbench.ui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from workbench.core.comparing.memory_curves import MemoryCurve
+    from workbench.comparing.memory_curves import MemoryCurve
 
 
 class CompareArea(Area):
@@ -181,7 +181,7 @@ class CompareArea(Area):
     @work(exclusive=True, group="memory")
     async def _walk_memory(self, comparison: Comparison) -> None:
         # It loads the planner.
-        from workbench.core.comparing.memory_curves import memory_curve
+        from workbench.comparing.memory_curves import memory_curve
 
         def walked() -> list[MemoryCurve]:
             return [memory_curve(run) for run in comparison.runs]
@@ -247,7 +247,7 @@ class CompareArea(Area):
         order = column_order(self._comparison(runs), view.baseline)
         other = view.column if view.column != view.baseline else order[1]
         # They load the planner.
-        from workbench.core.comparing.explaining import explain
+        from workbench.comparing.explaining import explain
         from workbench.ui.content.explanation import explanation_text
 
         self.say("planning what lies between the two runs")

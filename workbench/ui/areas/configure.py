@@ -13,8 +13,8 @@ from textual.widget import Widget
 from ipu_runtime.plan.config.config_effects import effect_on_plan
 from ipu_runtime.plan.config.field import Affects, Field, Kind
 from ipu_runtime.plan.problem import Problem
-from workbench.core.editing.draft import Draft, draft_fields, value_text
-from workbench.core.experiment.field_values import describe_valid
+from workbench.editing.draft import Draft, draft_fields, value_text
+from workbench.experiment.field_values import describe_valid
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import (
@@ -138,7 +138,7 @@ class ConfigureArea(Area):
     @work
     async def _pick(self, path: str) -> None:
         # It loads the planner's parts, which most visits do without.
-        from workbench.core.editing.consequences import consequence
+        from workbench.editing.consequences import consequence
 
         draft = self.draft
         tables, plan = draft.tables, draft.plan

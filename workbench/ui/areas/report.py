@@ -12,9 +12,9 @@ from textual.widget import Widget
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import walk_memory
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.run_store import StoredRun
-from workbench.core.runs.script_calls import recorded_plan
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_store import StoredRun
+from workbench.runs.script_calls import recorded_plan
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import MUTED, line, lines

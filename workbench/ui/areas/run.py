@@ -12,11 +12,11 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ipu_runtime.reports.quantities import microseconds
-from workbench.core.experiment.printed_figures import PrintedFigures, printed_figures
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.series import Curve
-from workbench.core.runs.verdict import remedy
-from workbench.core.store_files import size_of
+from workbench.experiment.printed_figures import PrintedFigures, printed_figures
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.series import Curve
+from workbench.runs.verdict import remedy
+from workbench.store_files import size_of
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.instance_table import instances_line, instances_table

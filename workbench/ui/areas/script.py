@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from workbench.core.script_export import ScriptError, export_script
+from workbench.script_export import ScriptError, export_script
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import BAD, line

@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from workbench.core.editing.mending import mending_values
-from workbench.core.editing.stage_editor import Edited, StageEditor
-from workbench.core.editing.stage_moves import (
+from workbench.editing.mending import mending_values
+from workbench.editing.stage_editor import Edited, StageEditor
+from workbench.editing.stage_moves import (
     Move,
     add_stage,
     cut_evenly,
@@ -262,7 +262,7 @@ class StagesArea(Area):
             return
         self.say("balancing")
         # It loads the search, which most visits do without.
-        from workbench.core.planning.balancing import balance_experiment
+        from workbench.planning.balancing import balance_experiment
 
         worker = self.run_worker(
             lambda: balance_experiment(spec, count), thread=True, group="balancing"

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from ipu_runtime.reports.quantities import four_decimals, microseconds
-from workbench.core.editing.draft import Draft
-from workbench.core.experiment.printed_figures import figures_in, printed_figures
+from workbench.editing.draft import Draft
+from workbench.experiment.printed_figures import figures_in, printed_figures
 from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
 from workbench.ui.content.pieces import HEADING, MUTED, WARN, line, lines, wrapped

@@ -9,12 +9,12 @@ from itertools import zip_longest
 from textual.content import Content
 
 from ipu_runtime.reports.quantities import four_digits, plural
-from workbench.core.comparing.compare import Comparison, MetricRow
-from workbench.core.comparing.model_words import layer_words, model_words
-from workbench.core.comparing.run_names import short_names, value_words
-from workbench.core.editing.draft import draft_fields, value_in
-from workbench.core.experiment.field_differences import FieldDifference, flatten
-from workbench.core.runs.run_store import StoredRun
+from workbench.comparing.compare import Comparison, MetricRow
+from workbench.comparing.model_words import layer_words, model_words
+from workbench.comparing.run_names import short_names, value_words
+from workbench.editing.draft import draft_fields, value_in
+from workbench.experiment.field_differences import FieldDifference, flatten
+from workbench.runs.run_store import StoredRun
 from workbench.ui.content.pieces import (
     GOOD,
     HEADING,

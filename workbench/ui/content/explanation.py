@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from workbench.core.comparing.explaining import Explanation, change_words
-from workbench.core.comparing.explanation_lines import (
+from workbench.comparing.explaining import Explanation, change_words
+from workbench.comparing.explanation_lines import (
     ORDER_NOTE,
     WaterfallLine,
     waterfall,

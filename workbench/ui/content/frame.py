@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.content import Content
 
 from ipu_runtime.reports.quantities import duration
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.scripts.script_command import ScriptCommand
+from workbench.runs.events import RunStatus
+from workbench.runs.run_monitor import RunMonitor
+from workbench.scripts.script_command import ScriptCommand
 from workbench.ui.content.pieces import MARK, MUTED, line
 from workbench.ui.content.plan_summary import device_line
 from workbench.ui.content.run_words import SYMBOLS

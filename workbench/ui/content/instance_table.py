@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from ipu_runtime.reports.quantities import microseconds
-from workbench.core.instances.instance_spread import slowest, spread_words
-from workbench.core.runs.events import InstanceState
+from workbench.instances.instance_spread import slowest, spread_words
+from workbench.runs.events import InstanceState
 from workbench.ui.content.pieces import HEADING, MUTED, WARN, fit, line, lines
 
 

@@ -10,7 +10,7 @@ from textual.content import Content
 from ipu_runtime.plan.model.model_spec import Layer
 from ipu_runtime.plan.plan import LayerPlan
 from ipu_runtime.reports.quantities import byte_size, plural
-from workbench.core.editing.layer_groups import LayerGroup
+from workbench.editing.layer_groups import LayerGroup
 from workbench.ui.content.pieces import MARK, MUTED, Part, fit, fit_apart, line
 
 _STAGE_STYLES = ("$primary", "$accent", "$success", "$secondary")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
-from workbench.core.planning.text_table import bar as plain_bar
+from workbench.planning.text_table import bar as plain_bar
 
 Part = str | Content | tuple[str, str]
 

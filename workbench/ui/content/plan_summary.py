@@ -20,7 +20,7 @@ from ipu_runtime.reports.quantities import (
     plural,
     share,
 )
-from workbench.core.editing.draft import Draft
+from workbench.editing.draft import Draft
 from workbench.ui.content.pieces import (
     BAD,
     GOOD,
@@ -36,7 +36,7 @@ from workbench.ui.content.pieces import (
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import IpuMemory, Plan, StepTime
-    from workbench.core.runs.cpu_figures import Measured
+    from workbench.runs.cpu_figures import Measured
 
 _FIGURES: tuple[
     tuple[str, Callable[[Plan], float], Callable[[float], str], bool], ...
@@ -67,8 +67,8 @@ def cpu_summary(
 ) -> list[Content]:
     """Return what stands where a device's figures would: nothing is modelled."""
     # Loaded with the plan, after the first frame.
-    from workbench.core.experiment.printed_figures import printed_figures
-    from workbench.core.runs.cpu_figures import cpu_rows
+    from workbench.experiment.printed_figures import printed_figures
+    from workbench.runs.cpu_figures import cpu_rows
 
     printed = printed_figures(draft.tables, str(draft.preset.path))
     texts = wrapped(f"CPU, not modelled: {plan.not_modelled}", width)
@@ -136,7 +136,7 @@ def _samples(draft: Draft) -> str:
     if draft.spec is None:
         return ""
     # Loaded with the plan, after the first frame.
-    from workbench.core.data import sample_counts
+    from workbench.data import sample_counts
 
     return sample_counts.sample_words(draft.spec)
 

@@ -10,7 +10,7 @@ from ipu_runtime.plan.step_parts import step_words
 from ipu_runtime.reports.instance_words import instance_sentence
 from ipu_runtime.reports.memory_words import alive_rows, always_words, peak_sentence
 from ipu_runtime.reports.quantities import byte_size, count, microseconds, plural, share
-from workbench.core.planning.memory_chart import (
+from workbench.planning.memory_chart import (
     ALWAYS,
     LABELS,
     NOTHING,
@@ -18,7 +18,7 @@ from workbench.core.planning.memory_chart import (
     labelled_rows,
     pass_marks,
 )
-from workbench.core.runs.run_monitor import RunMonitor
+from workbench.runs.run_monitor import RunMonitor
 from workbench.ui.content.pieces import (
     BAD,
     GOOD,

@@ -9,11 +9,11 @@ from typing import Any
 from textual.content import Content
 
 from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
-from workbench.core.experiment.experiment_spec import Figure
-from workbench.core.experiment.printed_figures import PrintedFigures
-from workbench.core.runs.events import EpochEnded, Evaluated, RunStatus
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.verdict import verdict
+from workbench.experiment.experiment_spec import Figure
+from workbench.experiment.printed_figures import PrintedFigures
+from workbench.runs.events import EpochEnded, Evaluated, RunStatus
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.verdict import verdict
 from workbench.ui.content.pieces import (
     BAD,
     GOOD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from workbench.core.runs.events import RunStatus
+from workbench.runs.events import RunStatus
 from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, WARN
 
 SYMBOLS: dict[RunStatus, tuple[str, str]] = {

@@ -9,10 +9,10 @@ from textual.content import Content
 
 from ipu_runtime.reports.plain_text import without_terminal_codes
 from ipu_runtime.reports.quantities import plural
-from workbench.core.runs.events import CallBegan, RunStatus
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.scripts.script_command import ScriptCommand
-from workbench.core.store_files import read_end
+from workbench.runs.events import CallBegan, RunStatus
+from workbench.runs.run_monitor import RunMonitor
+from workbench.scripts.script_command import ScriptCommand
+from workbench.store_files import read_end
 from workbench.ui.content.pieces import (
     HEADING,
     MUTED,

@@ -11,10 +11,10 @@ from textual.content import Content
 from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.reports.quantities import change, microseconds
-from workbench.core.editing.draft import Draft, check_tables, with_values
-from workbench.core.editing.mending import change_words
-from workbench.core.editing.stage_editor import Edited
-from workbench.core.planning.advising import advice_words, reason_words
+from workbench.editing.draft import Draft, check_tables, with_values
+from workbench.editing.mending import change_words
+from workbench.editing.stage_editor import Edited
+from workbench.planning.advising import advice_words, reason_words
 from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, line, lines, wrapped
 
 
@@ -45,7 +45,7 @@ def why_notice(
 def _effect(draft: Draft, values: dict[str, Any]) -> str:
     """Return what the mended experiment would be like."""
     # It loads NumPy, which the first frame can do without.
-    from workbench.core.planning.experiment_plan import plan_experiment
+    from workbench.planning.experiment_plan import plan_experiment
 
     spec, _ = check_tables(with_values(draft.tables, values))
     plan = plan_experiment(spec, with_remedies=False) if spec else None

@@ -14,10 +14,10 @@ from ipu_runtime.reports.quantities import (
     microseconds,
     share,
 )
-from workbench.core.comparing.run_names import short_names
-from workbench.core.sweeps.sweep_point import HIGHER_IS_BETTER, PointResult
-from workbench.core.sweeps.sweep_record import SweepDefinition
-from workbench.core.sweeps.sweep_surface import surface
+from workbench.comparing.run_names import short_names
+from workbench.sweeps.sweep_point import HIGHER_IS_BETTER, PointResult
+from workbench.sweeps.sweep_record import SweepDefinition
+from workbench.sweeps.sweep_surface import surface
 from workbench.ui.content.pieces import (
     BAD,
     GOOD,

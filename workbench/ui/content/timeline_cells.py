@@ -13,7 +13,7 @@ from textual.content import Content, Span
 from ipu_runtime.plan.schedule.repeated import Repeated
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Interval, Timeline
-from workbench.core.planning.timeline_reading import task_label
+from workbench.planning.timeline_reading import task_label
 from workbench.ui.content.pieces import MUTED, Part, line
 
 PHASE_STYLES: dict[Phase, str] = {

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from workbench.core.editing.draft import Draft, draft_fields, value_in
-from workbench.core.editing.draft_store import changes_of, keep_draft, kept_drafts
-from workbench.core.editing.forking import changes_from, take_over
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.preset_store import (
+from workbench.editing.draft import Draft, draft_fields, value_in
+from workbench.editing.draft_store import changes_of, keep_draft, kept_drafts
+from workbench.editing.forking import changes_from, take_over
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.preset_store import (
     DEFAULT_PRESET,
     Preset,
     PresetError,
@@ -21,19 +21,19 @@ from workbench.core.experiment.preset_store import (
     load_preset,
     save_preset,
 )
-from workbench.core.experiment.tables import field_value, spec_to_tables
-from workbench.core.locations import NoHomeError
-from workbench.core.models.model_source import (
+from workbench.experiment.tables import field_value, spec_to_tables
+from workbench.locations import NoHomeError
+from workbench.models.model_source import (
     SOURCE_FORMS,
     looks_like_source,
 )
-from workbench.core.scripts.captured_script import script_check
+from workbench.scripts.captured_script import script_check
 from workbench.ui.controllers.trusting import trusts_sources
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import Plan
-    from workbench.core.experiment.experiment_loading import LoadedExperiment
-    from workbench.core.experiment.experiment_spec import ExperimentSpec
+    from workbench.experiment.experiment_loading import LoadedExperiment
+    from workbench.experiment.experiment_spec import ExperimentSpec
 
 
 _SOURCES = ("model.source", "data.dataset")
@@ -321,6 +321,6 @@ class ExperimentController:
 
 async def _loaded(source: str) -> LoadedExperiment:
     # It loads the planner, which the first frame does without.
-    from workbench.core.experiment.experiment_loading import load_experiment
+    from workbench.experiment.experiment_loading import load_experiment
 
     return await asyncio.to_thread(load_experiment, source)

@@ -8,15 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from workbench.core.comparing.run_filter import matches
-from workbench.core.locations import runs_directory
-from workbench.core.runs.events import Event, RunStatus
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.record_follower import RecordFollower
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.run_notes import RunNotes, notes_text
-from workbench.core.runs.run_store import StoredRun
-from workbench.core.store_files import size_of
+from workbench.comparing.run_filter import matches
+from workbench.locations import runs_directory
+from workbench.runs.events import Event, RunStatus
+from workbench.runs.record_files import RecordError
+from workbench.runs.record_follower import RecordFollower
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_notes import RunNotes, notes_text
+from workbench.runs.run_store import StoredRun
+from workbench.store_files import size_of
 from workbench.ui.controllers.run_board import LiveRun, RunBoard
 
 _SAME = ("file", "arguments")

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Protocol
 
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.runs.events import Event, RunEnded, RunStarted, RunStatus
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_context import RunControl
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.runs.run_store import open_run
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.runs.events import Event, RunEnded, RunStarted, RunStatus
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_context import RunControl
+from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_store import open_run
 
 
 class Runner(Protocol):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_notes import (
+from workbench.runs.events import RunStatus
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_notes import (
     change_notes,
     delete_run,
     notes_text,
     read_notes,
 )
-from workbench.core.runs.run_store import StoredRun
+from workbench.runs.run_store import StoredRun
 from workbench.ui.controllers.known_runs import KnownRuns
 from workbench.ui.controllers.run_board import RunBoard
 

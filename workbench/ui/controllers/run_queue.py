@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ipu_runtime.reports.quantities import plural
-from workbench.core.editing.draft import check_tables
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.field_differences import changed_fields
-from workbench.core.experiment.preset_store import PresetError, load_preset
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.locations import NoHomeError
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.waiting_runs import WaitingRun, WaitingRuns
+from workbench.editing.draft import check_tables
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.field_differences import changed_fields
+from workbench.experiment.preset_store import PresetError, load_preset
+from workbench.experiment.tables import spec_to_tables
+from workbench.locations import NoHomeError
+from workbench.runs.record_files import RecordError
+from workbench.runs.waiting_runs import WaitingRun, WaitingRuns
 from workbench.ui.controllers.run_board import Job, RunBoard
 
 _MOST_CHANGES, _MOST_NAMED = 3, 6

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ipu_runtime.reports.quantities import plural
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.experiment.overrides import apply_overrides
-from workbench.core.experiment.tables import spec_to_tables
-from workbench.core.models.code_trust import trust
-from workbench.core.models.model_source import SourceError
-from workbench.core.runs.events import RunStatus
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_notes import RunNotes, read_notes
-from workbench.core.runs.run_store import StoredRun, list_runs
-from workbench.core.scripts.script_command import ScriptCommand, recorded_command
-from workbench.core.scripts.script_process import ScriptProcess
-from workbench.core.store_files import names_in
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.overrides import apply_overrides
+from workbench.experiment.tables import spec_to_tables
+from workbench.models.code_trust import trust
+from workbench.models.model_source import SourceError
+from workbench.runs.events import RunStatus
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_notes import RunNotes, read_notes
+from workbench.runs.run_store import StoredRun, list_runs
+from workbench.scripts.script_command import ScriptCommand, recorded_command
+from workbench.scripts.script_process import ScriptProcess
+from workbench.store_files import names_in
 from workbench.ui.controllers.known_runs import KnownRuns
 from workbench.ui.controllers.run_board import Job, LiveRun, RunBoard, Runner
 from workbench.ui.controllers.run_keeping import RunKeeping
@@ -319,7 +319,7 @@ class RunController:
         if not await trusts_sources(self._view, "the record", tables):
             return None
         # Late: it loads the planner, which the first frame does without.
-        from workbench.core.experiment.experiment_loading import recorded_experiment
+        from workbench.experiment.experiment_loading import recorded_experiment
 
         spec, problems = await asyncio.to_thread(recorded_experiment, tables)
         if spec is None:

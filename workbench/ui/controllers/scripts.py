@@ -9,8 +9,8 @@ import sys
 from contextlib import suppress
 from typing import Protocol
 
-from workbench.core.scripts.captured_script import captured_command, is_captured
-from workbench.core.scripts.script_command import ScriptCommand
+from workbench.scripts.captured_script import captured_command, is_captured
+from workbench.scripts.script_command import ScriptCommand
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.controllers.trusting import trusts_script

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from workbench.core.models.code_trust import allow, is_trusted, trust
+from workbench.models.code_trust import allow, is_trusted, trust
 
 _YES, _NO = "trust and run it", "no"
 
@@ -22,7 +22,7 @@ async def trusts_sources(
 ) -> bool:
     """Tell whether the code may run that an experiment names; ask about what is new."""
     # Late: it loads the planner, which the first frame does without.
-    from workbench.core.experiment.experiment_loading import untrusted_sources
+    from workbench.experiment.experiment_loading import untrusted_sources
 
     sources = untrusted_sources(tables)
     named = " and ".join(source.text for source in sources)

@@ -12,22 +12,22 @@ from textual.screen import ModalScreen
 
 from ipu_runtime.plan.hardware import find_system
 from ipu_runtime.reports.quantities import change, count, plural
-from workbench.core.data.sample_counts import count as count_samples
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.locations import hardware_file
-from workbench.core.optimizing.goal import Aim, Goal
-from workbench.core.optimizing.outcome import Outcome, optimize
-from workbench.core.optimizing.outcome_text import (
+from workbench.data.sample_counts import count as count_samples
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.locations import hardware_file
+from workbench.optimizing.goal import Aim, Goal
+from workbench.optimizing.outcome import Outcome, optimize
+from workbench.optimizing.outcome_text import (
     certainty,
     extras,
     found_cells,
     remedy,
     update_words,
 )
-from workbench.core.optimizing.search import Search
-from workbench.core.optimizing.search_space import SearchSpace
-from workbench.core.planning.same_training import training_changes, update_samples
-from workbench.core.planning.staged_spec import changed_values
+from workbench.optimizing.search import Search
+from workbench.optimizing.search_space import SearchSpace
+from workbench.planning.same_training import training_changes, update_samples
+from workbench.planning.staged_spec import changed_values
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import MUTED, WARN, line, lines
 from workbench.ui.steady_size import SteadySize

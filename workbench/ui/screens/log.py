@@ -7,8 +7,8 @@ from pathlib import Path
 from textual.content import Content
 
 from ipu_runtime.reports.plain_text import without_terminal_codes
-from workbench.core.runs.run_monitor import RunMonitor
-from workbench.core.store_files import names_in, read_end, status_of
+from workbench.runs.run_monitor import RunMonitor
+from workbench.store_files import names_in, read_end, status_of
 from workbench.ui.content.pieces import (
     BAD,
     HEADING,

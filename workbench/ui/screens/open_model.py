@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import DirectoryTree, Input
 
-from workbench.core.models.model_source import (
+from workbench.models.model_source import (
     FILE_ENDINGS,
     SOURCE_FORMS,
     application_names,

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from workbench.core.scripts.script_command import ScriptCommand
+from workbench.scripts.script_command import ScriptCommand
 from workbench.ui.content.pieces import BAD, MUTED, line
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Static, Vertical

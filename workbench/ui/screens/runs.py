@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from workbench.core.runs.run_notes import notes_text
+from workbench.runs.run_notes import notes_text
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import BAD, MARK, MUTED, fit, line, lines
 from workbench.ui.content.run_words import SYMBOLS, begun_text

@@ -12,8 +12,8 @@ from textual.screen import ModalScreen
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.quantities import change, microseconds, share
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.schedule_comparison import ScheduleRow, compare_schedules
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, fit, line
 from workbench.ui.steady_size import SteadySize

@@ -13,14 +13,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from workbench.core.editing.draft import Draft
-from workbench.core.experiment.experiment_loading import read_and_checked
-from workbench.core.runs.record_files import RecordError
-from workbench.core.runs.run_context import RunControl
-from workbench.core.sweeps.sweep import ranked, run_sweep
-from workbench.core.sweeps.sweep_grid import Axis, Point, count_points, parse_grid
-from workbench.core.sweeps.sweep_point import PLAN_METRICS, PointResult, experiment_at
-from workbench.core.sweeps.sweep_record import (
+from workbench.editing.draft import Draft
+from workbench.experiment.experiment_loading import read_and_checked
+from workbench.runs.record_files import RecordError
+from workbench.runs.run_context import RunControl
+from workbench.sweeps.sweep import ranked, run_sweep
+from workbench.sweeps.sweep_grid import Axis, Point, count_points, parse_grid
+from workbench.sweeps.sweep_point import PLAN_METRICS, PointResult, experiment_at
+from workbench.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,
     stored_sweep,

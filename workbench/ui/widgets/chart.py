@@ -15,10 +15,10 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ipu_runtime.reports.quantities import four_digits
-from workbench.core.charts.plotting import Chart, Colour, Line, draw
-from workbench.core.charts.smoothing import next_level, smooth
-from workbench.core.runs.describe import METRIC_WORDS, describe
-from workbench.core.runs.series import Curve
+from workbench.charts.plotting import Chart, Colour, Line, draw
+from workbench.charts.smoothing import next_level, smooth
+from workbench.runs.describe import METRIC_WORDS, describe
+from workbench.runs.series import Curve
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.widgets.plain import PlainText
 

@@ -10,7 +10,7 @@ from textual.content import Content
 from ipu_runtime.plan.config.field import Field
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.reports.quantities import plural
-from workbench.core.editing.draft import Draft, draft_fields, value_text
+from workbench.editing.draft import Draft, draft_fields, value_text
 from workbench.ui.content.pieces import (
     BAD,
     HEADING,

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.content import Content
 
-from workbench.core.editing.layer_groups import LayerGroup, layer_groups
+from workbench.editing.layer_groups import LayerGroup, layer_groups
 from workbench.ui.content.layer_rows import (
     LayerSpan,
     ShownLayers,

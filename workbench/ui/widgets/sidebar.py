@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from workbench.core.runs.run_notes import notes_text
+from workbench.runs.run_notes import notes_text
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.known_runs import RunEntry

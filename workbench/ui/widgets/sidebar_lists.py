@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
-from workbench.core.experiment.preset_store import Preset
+from workbench.experiment.preset_store import Preset
 from workbench.ui.content.pieces import (
     BAD,
     HEADING,

@@ -12,9 +12,9 @@ from textual.worker import get_current_worker
 from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.quantities import microseconds, share
-from workbench.core.editing.draft import Draft
-from workbench.core.experiment.experiment_spec import ExperimentSpec
-from workbench.core.planning.advising import advise_experiment
+from workbench.editing.draft import Draft
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.planning.advising import advise_experiment
 from workbench.ui.content.pieces import lines
 from workbench.ui.content.plan_summary import plan_line
 from workbench.ui.content.stage_bars import (

@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from ipu_runtime.plan.schedule.timeline import Timeline
-from workbench.core.planning.timeline_reading import task_words
+from workbench.planning.timeline_reading import task_words
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.timeline_cells import (
     LABEL,

@@ -1,0 +1,219 @@
+"""What one replica does with one micro-batch, without changing any variable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import tree
+from keras.utils import unpack_x_y_sample_weight
+
+from ipu_runtime.engine.numerics.half_models import half_emulation
+from ipu_runtime.engine.build.programs.draw_keys import DrawKeys
+from ipu_runtime.engine.build.programs.gradient_capture import (
+    Captured,
+    arguments_for,
+    capturing,
+)
+from ipu_runtime.engine.build.programs.loss_scaling import ObservedGradients
+from ipu_runtime.engine.describe.model_graph import ModelGraph
+from ipu_runtime.engine.build.replicas.instance_exchange import sum_over_instances
+from ipu_runtime.engine.build.replicas.replica_state import ReplicaState
+from ipu_runtime.engine.build.replicas.turns import Turn, in_turn
+from ipu_runtime.frameworks.keras_calls import entered, takes_training
+from ipu_runtime.frameworks.keras_state import stored
+from ipu_runtime.frameworks.keras_training import loss_tracker, total_loss
+from ipu_runtime.system.device import Device
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What a loop over micro-batches hands on, besides the weights."""
+
+    statistics: tuple[Any, ...]
+    metrics: tuple[Any, ...]
+
+
+class MicroBatch:
+    """Forward, loss, metrics and gradients of a model on one micro-batch."""
+
+    def __init__(
+        self, model: Any, graph: ModelGraph | None, replicas: int, device: Device
+    ) -> None:
+        self.model = model
+        self.graph = graph
+        self.replicas = replicas
+        self.instance = device.instance
+        self._loss_scale_replicas = device.loss_scale_replicas
+        self.keys = DrawKeys(model, device.seed)
+        others = {id(item) for item in (*self.keys.variables, *model.metrics_variables)}
+        self.statistics = ReplicaState(
+            [item for item in model.non_trainable_variables if id(item) not in others],
+            replicas,
+        )
+        self.metrics = ReplicaState(model.metrics_variables, replicas)
+        self.observed = ObservedGradients(model)
+        self.half = half_emulation(model, replicas, device)
+
+    def load(self) -> Carry:
+        """Return the state that a loop starts with."""
+        return Carry(self.statistics.load(), self.metrics.load())
+
+    def save(self, carry: Carry) -> None:
+        """Store the state that a loop ends with."""
+        self.statistics.save(carry.statistics)
+        self.metrics.save(carry.metrics)
+
+    def scope(self, carry: Carry, replica: Any, counter: Any) -> Any:
+        """Return a scope in which the model is that replica's."""
+        return self.keyed_scope(
+            self.statistics.of_replica(carry.statistics, replica)
+            + self.metrics.of_replica(carry.metrics, replica),
+            replica,
+            counter,
+        )
+
+    @contextmanager
+    def keyed_scope(
+        self, mapping: list[tuple[Any, Any]], replica: Any, counter: Any
+    ) -> Iterator[Any]:
+        """Return a scope with these values of variables, and random draws keyed."""
+        scope = keras.StatelessScope(
+            mapping, collect_losses=True, initialize_variables=False
+        )
+        self.keys.enter(scope, counter)
+        if self.half is not None:
+            self.half.draws.enter(counter)
+        with in_turn(Turn(replica, self.replicas, self.instance)), scope:
+            yield scope
+
+    def after(self, carry: Carry, replica: Any, scope: Any) -> Carry:
+        """Return the state after what happened in the scope."""
+        return Carry(
+            self.statistics.updated(carry.statistics, replica, scope),
+            self.metrics.updated(carry.metrics, replica, scope),
+        )
+
+    def forward(self, scope: Any, x: Any, counter: Any, training: bool) -> Any:
+        """Return the model's outputs."""
+        if self.graph is None:
+            if takes_training(self.model):
+                return self.model(x, training=training)
+            # Layers inside know what is done even if the model's `call` does not say.
+            with entered(self.model) as context:
+                context.set_value("training", training)
+                return self.model(x)
+        values = dict(zip(self.graph.inputs, self.graph.flat_inputs(x), strict=True))
+        self.graph.run(
+            self.graph.calls,
+            values,
+            training,
+            lambda call: self.keys.before_call(scope, call, counter),
+        )
+        return self.graph.pack_outputs(values)
+
+    def train(
+        self, carry: Carry, data: Any, replica: Any, counter: Any
+    ) -> tuple[list[Any], Captured, Carry]:
+        """Return gradients of the trainable weights, captured ones, the new state."""
+        model = self.model
+        x, y, sample_weight = unpack_x_y_sample_weight(data)
+        with self.scope(carry, replica, counter) as scope:
+            with tf.GradientTape() as tape:
+                y_pred = self.forward(scope, x, counter, training=True)
+                loss = self.loss(scope, x, y, y_pred, sample_weight, training=True)
+                scaled = self.scaled(loss)
+            self.update_metrics(loss, x, y, y_pred, sample_weight)
+        weights = [stored(weight) for weight in model.trainable_weights]
+        with capturing() as sink:
+            # Keras counts a row that occurs twice in a sparse gradient as two.
+            gradients = [
+                None if gradient is None else tf.convert_to_tensor(gradient)
+                for gradient in tape.gradient(scaled, weights)
+            ]
+        self.observed.observe(model.trainable_weights, gradients)
+        self.observed.observe_captured(sink.gradients)
+        return gradients, sink.gradients, self.after(carry, replica, scope)
+
+    def apply(
+        self, gradients: Sequence[Any], weights: Sequence[Any], captured: Captured
+    ) -> None:
+        """Update the weights, with gradients that the optimizer may have seen.
+
+        Gradients are those of this process: they are summed over all that train.
+        """
+        if not weights:
+            # Keras trains a model of operations alone too, and changes nothing.
+            return
+        gradients = sum_over_instances(gradients, self.instance)
+        if self.half is not None:
+            self.half.draws.enter_update(stored(self.model.optimizer.iterations))
+        optimizer, pairs = self.model.optimizer, zip(gradients, weights, strict=True)
+        for_all = in_turn(Turn(None, self.replicas, self.instance))
+        with self.observed.applying(), for_all:
+            optimizer.apply_gradients(pairs, **arguments_for(optimizer, captured))
+
+    def test(self, carry: Carry, data: Any, replica: Any, counter: Any) -> Carry:
+        """Return the state after the metrics have seen the data."""
+        x, y, sample_weight = unpack_x_y_sample_weight(data)
+        with self.scope(carry, replica, counter) as scope:
+            if type(self.model).test_step is not keras.Model.test_step:
+                self.model.test_step(data)
+            else:
+                y_pred = self.forward(scope, x, counter, training=False)
+                loss = self.loss(scope, x, y, y_pred, sample_weight, training=False)
+                self.update_metrics(loss, x, y, y_pred, sample_weight)
+        return self.after(carry, replica, scope)
+
+    def predict(self, carry: Carry, data: Any, replica: Any, counter: Any) -> Any:
+        """Return the model's outputs for the data."""
+        x, _, _ = unpack_x_y_sample_weight(data)
+        with self.scope(carry, replica, counter) as scope:
+            if type(self.model).predict_step is not keras.Model.predict_step:
+                return self.model.predict_step(data)
+            return self.forward(scope, x, counter, training=False)
+
+    def loss(
+        self,
+        scope: Any,
+        x: Any,
+        y: Any,
+        y_pred: Any,
+        sample_weight: Any,
+        training: bool,
+    ) -> Any:
+        """Return the total loss in a scope, regularisation included."""
+        for weight in self.model.trainable_weights:
+            # Keras looks regularised weights up in the scope alone.
+            if weight.regularizer is not None:
+                scope.add_update((weight, tf.convert_to_tensor(stored(weight))))
+        return total_loss(self.model, x, y, y_pred, sample_weight, training)
+
+    def scaled(self, loss: Any) -> Any:
+        """Return the loss whose gradient is wanted."""
+        if self._loss_scale_replicas > 1:
+            loss = loss / self._loss_scale_replicas
+        return self.model.optimizer.scale_loss(loss)
+
+    def update_metrics(
+        self, loss: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any
+    ) -> dict[str, Any]:
+        """Let the loss tracker and the metrics see the micro-batch."""
+        first = next(item for item in tree.flatten(x) if item is not None)
+        loss_tracker(self.model).update_state(loss, sample_weight=tf.shape(first)[0])
+        results: dict[str, Any] = self.model.compute_metrics(
+            x, y, y_pred, sample_weight=sample_weight
+        )
+        return results
+
+    def results(self, carry: Carry, replica: int) -> dict[str, Any]:
+        """Return the metric values of one replica."""
+        with keras.StatelessScope(
+            self.metrics.of_replica(carry.metrics, replica), initialize_variables=False
+        ):
+            results: dict[str, Any] = self.model.get_metrics_result()
+        return results

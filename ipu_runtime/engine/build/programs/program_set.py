@@ -1,0 +1,167 @@
+"""The programs of one model, built when needed and kept until something changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ipu_runtime.engine.feeds.feed import ArrayFeed, Feed
+from ipu_runtime.engine.build.pipeline.pipeline_inference import PipelineInference
+from ipu_runtime.engine.describe.pipeline_cut import Cut
+from ipu_runtime.engine.build.pipeline.pipeline_training import PipelineTraining
+from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
+from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.engine.build.programs.accumulation import Accumulation
+from ipu_runtime.engine.build.programs.executable import CollectedResults, Executable
+from ipu_runtime.engine.build.programs.executor_choice import (
+    ExecutorChoice,
+    graph_executor,
+    is_worth_compiling,
+    looks_outside,
+)
+from ipu_runtime.engine.build.programs.loop_program import PredictLoop, TestLoop, TrainLoop
+from ipu_runtime.engine.build.programs.micro_batch import MicroBatch
+from ipu_runtime.engine.build.programs.shared_statistics import SharedStatistics
+from ipu_runtime.engine.describe.keras_reader import ReadModel
+from ipu_runtime.engine.build.programs.metric_results import Results
+from ipu_runtime.engine.describe.step_count import StepCount
+from ipu_runtime.system.device import Device
+
+_GROWTH = 8
+_STAGES = graph_executor("stages of a pipeline")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that decides how a program is built."""
+
+    phase: str
+    """`train`, `test` or `predict`."""
+    feed: Feed
+    count: StepCount
+    accumulation: Accumulation
+    cut: Cut | None
+    collect: bool
+    """Whether metric values after every batch are wanted."""
+
+
+class PieceSize:
+    """Learns how many batches take about as long as a piece should."""
+
+    def __init__(self, unit: int) -> None:
+        self._unit = unit
+        self._most = unit
+        self.compiled = False
+        """Whether the program has run before."""
+        self.batch_s = 0.0
+        """Measured time of a batch; 0 before anything is measured."""
+
+    def next(self, remaining: int, wanted_s: float) -> int:
+        """Return how many of the remaining batches to do in one go."""
+        wanted = int(wanted_s / max(self.batch_s, 1e-9)) // self._unit * self._unit
+        return min(max(self._unit, wanted), self._most, remaining)
+
+    def record(self, batches: int, seconds: float) -> None:
+        """Take in how long a piece took; the first one only compiles."""
+        if not self.compiled:
+            self.compiled = True
+            return
+        self.batch_s = seconds / batches
+        self._most = max(self._unit, batches // self._unit * self._unit) * _GROWTH
+
+
+@dataclass(frozen=True)
+class Program:
+    """One compiled thing on the device: what runs it here, and its plan."""
+
+    executable: Executable
+    pieces: PieceSize
+    """What is known about its speed here."""
+    planned: ProgramPlan
+
+    @property
+    def choice(self) -> ExecutorChoice | None:
+        """How it runs here; None before it has run."""
+        return getattr(self.executable, "choice", _STAGES)
+
+
+class ProgramSet:
+    """Programs of a model as it is compiled now, on a number of replicas."""
+
+    def __init__(
+        self, model: Any, read: ReadModel | None, replicas: int, device: Device
+    ) -> None:
+        self._read = read
+        graph = read.graph if read else None
+        self.micro_batch = MicroBatch(model, graph, replicas, device)
+        self.results = Results(self.micro_batch)
+        self.shared_statistics = SharedStatistics(self.micro_batch)
+        self._built: dict[tuple[Any, ...], tuple[Executable, PieceSize]] = {}
+
+    def get(self, setting: Setting, planned: ProgramPlan) -> Program:
+        """Return a program; those that differ in counts alone share an executable."""
+        cut, feed = setting.cut, setting.feed
+        refused = self._refused(setting)
+        key = (
+            setting.phase,
+            type(feed),
+            feed.batch_size,
+            setting.accumulation,
+            cut and (cut.stage_of_call, cut.kind, cut.recomputation),
+            setting.count.per_execution if cut else 0,
+            setting.collect,
+            refused,
+        )
+        if key not in self._built:
+            executable = (
+                self._loop(setting, refused)
+                if cut is None
+                else self._pipeline(setting, cut)
+            )
+            self._built[key] = executable, PieceSize(executable.unit)
+        return Program(*self._built[key], planned)
+
+    def _refused(self, setting: Setting) -> str:
+        """Return why a loop is not compiled, whatever its operations are."""
+        if setting.collect:
+            return "results of every batch are collected"
+        if self.micro_batch.half is not None:
+            return "float16 is emulated"
+        if self.micro_batch.instance.count > 1:
+            return "several processes exchange gradients"
+        if not isinstance(setting.feed, ArrayFeed):
+            return "a data set feeds it"
+        if not is_worth_compiling(setting.count.batches):
+            return "too few batches to compile for"
+        return ""
+
+    def _loop(self, setting: Setting, refused: str) -> Executable:
+        collected = CollectedResults(self.micro_batch) if setting.collect else None
+        if setting.phase == "train":
+            return TrainLoop(self.micro_batch, setting.accumulation, refused, collected)
+        if setting.phase == "test":
+            return TestLoop(self.micro_batch, refused, collected)
+        return PredictLoop(self.micro_batch)
+
+    def _pipeline(self, setting: Setting, cut: Cut) -> Executable:
+        assert self._read is not None
+        collected = CollectedResults(self.micro_batch) if setting.collect else None
+        functions = StageFunctions(
+            self.micro_batch, self._read.graph, cut, setting.phase
+        )
+        if setting.phase != "train":
+            return PipelineInference(
+                functions,
+                cut.schedule(cut.overlap(training=False), training=False),
+                setting.count.replicas,
+                collected,
+            )
+        count = setting.accumulation.micro_batches
+        return PipelineTraining(
+            functions,
+            cut.schedule(count, training=True),
+            setting.accumulation,
+            looks_outside(self._read, setting.feed.batch_size, count),
+            collected,
+            cut.accumulates_captured,
+        )

@@ -1,0 +1,142 @@
+"""Operations over replicas, as marks in the program of one replica.
+
+A program is traced once. When it is copied for its replicas (`replication.py`), each
+mark is replaced by a reduction over the copies; in a program with one replica a mark
+already is the right value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from ipu_runtime.engine.describe.placement import current_placement
+from ipu_runtime.engine.build.replicas.turns import current_turn
+from ipu_runtime.frameworks.tensorflow_graphs import set_attribute
+
+COLLECTIVE = "_ipu_collective"
+GROUP = "_ipu_replica_group"
+SHARED = "_ipu_shared"
+"""Marks an operation that stands for all replicas already."""
+
+
+def all_reduce(tensor: Any, kind: str, group: int | None = None) -> Any:
+    """Return the `sum` or `mean` over replicas, with gradients.
+
+    Args:
+        group: how many consecutive replicas reduce among themselves; None or 0: all.
+    """
+
+    @tf.custom_gradient
+    def reduce(value: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            return mark(upstream, kind, group)
+
+        return mark(value, kind, group), gradient
+
+    return reduce(tf.convert_to_tensor(tensor))
+
+
+def all_reduce_together(tensors: Sequence[Any], kind: str) -> list[Any]:
+    """Reduce several tensors; as one buffer if they go to other processes.
+
+    None stays None.
+    """
+    placement = current_placement()
+    alone = placement is None or placement.instance.count == 1
+    places = [place for place, tensor in enumerate(tensors) if tensor is not None]
+    results = list(tensors)
+    by_type: dict[Any, list[int]] = {}
+    for place in places:
+        results[place] = tf.convert_to_tensor(tensors[place])
+        key = place if alone else results[place].dtype
+        by_type.setdefault(key, []).append(place)
+    for together in by_type.values():
+        parts = [results[place] for place in together]
+        for place, reduced in zip(together, _reduced(parts, kind), strict=True):
+            results[place] = reduced
+    return results
+
+
+def _reduced(parts: Sequence[Any], kind: str) -> list[Any]:
+    if len(parts) == 1:
+        return [all_reduce(parts[0], kind)]
+    buffer = tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
+    sizes = [part.shape.num_elements() for part in parts]
+    pieces = tf.split(all_reduce(buffer, kind), sizes)
+    return [
+        tf.reshape(piece, part.shape) for piece, part in zip(pieces, parts, strict=True)
+    ]
+
+
+def all_gather(tensor: Any, group: int) -> Any:
+    """Return the values of all replicas of a group, stacked, with gradients."""
+
+    @tf.custom_gradient
+    def gather(value: Any) -> Any:
+        def gradient(upstream: Any) -> Any:
+            return mark(upstream, "sum", group)[index_in_group(group)]
+
+        return mark(tf.stack([value] * group), "gather", group), gradient
+
+    return gather(tf.convert_to_tensor(tensor))
+
+
+def index_in_group(group: int) -> Any:
+    """Return the place of this replica among those that it exchanges values with."""
+    return replica_index() % group
+
+
+def replica_index() -> Any:
+    """Return the number of the replica that runs."""
+    return mark(tf.constant(0, tf.int32), "index")
+
+
+def mark(tensor: Any, kind: str, group: int | None = None) -> Any:
+    """Return the tensor, marked for the copier."""
+    if tf.executing_eagerly():
+        return tensor
+    turn = current_turn()
+    if turn is not None and turn.replica is not None:
+        if kind == "index":
+            return tf.cast(turn.index, tf.int32)
+        raise NotImplementedError(
+            f"A {kind} over replicas inside of a Keras model (its layers, loss or "
+            "metrics) is not emulated: its replicas run one after the other. Do it in "
+            "a function of your own that `strategy.run` runs, or train on one replica."
+        )
+    marked = tf.identity(tensor, name=f"replica_{kind}")
+    mark_operation(marked.op, kind, group)
+    return marked
+
+
+def mark_operation(operation: Any, kind: str, group: int | None = None) -> None:
+    """Mark an operation for the copier."""
+    set_attribute(operation, COLLECTIVE, kind)
+    if group:
+        set_attribute(operation, GROUP, group)
+
+
+def mark_shared(operation: Any) -> None:
+    """Mark an operation that must be copied once, whatever the replicas."""
+    set_attribute(operation, SHARED, True)
+
+
+def collective_of(operation: Any) -> str:
+    """Return the kind of a marked operation, or nothing."""
+    attributes = operation.node_def.attr
+    return attributes[COLLECTIVE].s.decode() if COLLECTIVE in attributes else ""
+
+
+def group_of(operation: Any, replicas: int) -> int:
+    """Return how many replicas a marked operation reduces over."""
+    attributes = operation.node_def.attr
+    group = attributes[GROUP].i if GROUP in attributes else replicas
+    if group < 1 or replicas % group:
+        raise ValueError(
+            f"A replica group of {group} does not divide the {replicas} replicas; "
+            f"valid sizes divide {replicas}."
+        )
+    return group

@@ -1,1 +1,0 @@
-"""What the plan is asked about a program, and what it answers."""

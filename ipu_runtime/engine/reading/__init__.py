@@ -1,1 +1,0 @@
-"""What a model consists of, read from Keras layers."""

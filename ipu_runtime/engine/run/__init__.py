@@ -1,0 +1,1 @@
+"""Calls of `fit`, of an estimator, of a function: they run programs piece by piece."""

@@ -1,0 +1,276 @@
+"""`fit`, `evaluate` and `predict` of an extended model: what the mixins call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras import tree
+from keras.utils import unpack_x_y_sample_weight
+
+from ipu_runtime.engine.build.programs.kept_with_model import drop_programs, kept_of
+from ipu_runtime.engine.build.programs.metric_results import Logs, single_values
+from ipu_runtime.engine.build.replicas.instance_exchange import mean_over_instances
+from ipu_runtime.engine.describe.model_options import ModelOptions
+from ipu_runtime.engine.feeds.feed import Feed
+from ipu_runtime.engine.feeds.make_feed import make_feed
+from ipu_runtime.engine.run.batch_callbacks import BatchCallbacks, callback_list
+from ipu_runtime.engine.run.epoch import Epoch
+from ipu_runtime.engine.run.session import (
+    Session,
+    check_compiled,
+    join_executions,
+    open_session,
+)
+from ipu_runtime.engine.run.step_profile import IpuProfile
+from ipu_runtime.engine.run.work import EpochOutcome
+from ipu_runtime.engine.watch.observer import begin_call, end_call, end_epoch
+from ipu_runtime.frameworks.keras_data import split_for_validation
+from ipu_runtime.frameworks.keras_training import (
+    first_epoch,
+    metrics_in_order,
+    validates_after,
+)
+from ipu_runtime.system.device import Device
+
+__all__ = ["drop_programs", "evaluate", "fit", "predict", "profile"]
+
+
+def fit(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    *,
+    x: Any = None,
+    y: Any = None,
+    batch_size: int | None = None,
+    epochs: int = 1,
+    verbose: Any = "auto",
+    callbacks: Any = None,
+    validation_split: float = 0.0,
+    validation_data: Any = None,
+    shuffle: bool = True,
+    class_weight: Any = None,
+    sample_weight: Any = None,
+    initial_epoch: int = 0,
+    steps_per_epoch: int | None = None,
+    validation_steps: int | None = None,
+    validation_batch_size: int | None = None,
+    validation_freq: Any = 1,
+) -> Any:
+    """Train; takes the keyword arguments of Keras `fit`, returns its History."""
+    check_compiled(model)
+    if validation_split and validation_data is None:
+        (x, y, sample_weight), validation_data = split_for_validation(
+            (x, y, sample_weight), validation_split
+        )
+    _suggest_tensors(model, x)
+    feed = make_feed(
+        x,
+        y,
+        sample_weight,
+        batch_size=batch_size,
+        shuffle=bool(shuffle),
+        class_weight=class_weight,
+        infeed=options.infeed_kwargs,
+    )
+    session = open_session(
+        model, options, device, "train", feed, steps_per_epoch, epochs
+    )
+    validation = None
+    if validation_data is not None:
+        validation = _validation(
+            model,
+            options,
+            device,
+            validation_data,
+            validation_steps,
+            validation_batch_size or batch_size,
+        )
+    calls = callback_list(callbacks, model, verbose, epochs, session.count.steps)
+    batch_calls = BatchCallbacks(calls, "train")
+    join_executions(session, batch_calls)
+    model.stop_training = False
+    calls.on_train_begin()
+    source, logs = None, {}
+    _begin(session, "fit", epochs)
+    if validation is not None:
+        _begin(validation, "validate", epochs)
+    for epoch in range(first_epoch(model, initial_epoch), epochs):
+        _reset_metrics(session)
+        calls.on_epoch_begin(epoch)
+        if source is None or not session.count.continues:
+            source = feed.source()
+        outcome = _run_epoch(session, batch_calls, source, epoch + 1)
+        logs = _with_common_loss(outcome.logs, device)
+        if outcome.stopped or outcome.exhausted:
+            model.stop_training = True
+        elif validation is not None and validates_after(model, epoch, validation_freq):
+            results = _evaluate(validation, calls)
+            logs |= {f"val_{name}": value for name, value in results.items()}
+            end_epoch(validation.work.call, epoch + 1, single_values(results))
+        end_epoch(session.work.call, epoch + 1, single_values(logs))
+        calls.on_epoch_end(epoch, logs)
+        if model.stop_training:
+            break
+    end_call(session.work.call, single_values(logs))
+    _keep_profile(session)
+    if epochs > 0 and hasattr(model.optimizer, "finalize_variable_values"):
+        model.optimizer.finalize_variable_values(model.trainable_weights)
+    calls.on_train_end(logs=logs)
+    return model.history
+
+
+def evaluate(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    *,
+    x: Any = None,
+    y: Any = None,
+    batch_size: int | None = None,
+    verbose: Any = "auto",
+    sample_weight: Any = None,
+    steps: int | None = None,
+    callbacks: Any = None,
+    return_dict: bool = False,
+) -> Any:
+    """Evaluate; takes the keyword arguments of Keras `evaluate`."""
+    check_compiled(model)
+    feed = make_feed(
+        x, y, sample_weight, batch_size=batch_size, infeed=options.infeed_kwargs
+    )
+    session = open_session(model, options, device, "test", feed, steps, 1)
+    calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
+    _begin(session, "evaluate")
+    logs = _evaluate(session, calls)
+    end_call(session.work.call, single_values(logs))
+    _keep_profile(session)
+    return logs if return_dict else metrics_in_order(model, logs)
+
+
+def predict(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    *,
+    x: Any,
+    batch_size: int | None = None,
+    verbose: Any = "auto",
+    steps: int | None = None,
+    callbacks: Any = None,
+) -> Any:
+    """Predict; takes the keyword arguments of Keras `predict`, returns arrays."""
+    feed = make_feed(x, batch_size=batch_size, infeed=options.infeed_kwargs)
+    session = open_session(model, options, device, "predict", feed, steps, 1)
+    calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
+    batch_calls = BatchCallbacks(calls, "predict")
+    join_executions(session, batch_calls)
+    calls.on_predict_begin()
+    _begin(session, "predict")
+    outcome = _run_epoch(session, batch_calls, feed.source(), 0)
+    end_call(session.work.call, {})
+    calls.on_predict_end()
+    _keep_profile(session)
+    return tree.map_structure(
+        lambda *pieces: np.concatenate(
+            [piece.numpy().reshape(-1, *piece.shape[2:]) for piece in pieces]
+        ),
+        *outcome.outputs,
+    )
+
+
+def profile(model: Any) -> IpuProfile:
+    """Return the modelled step beside the measured one: `model.ipu_profile()`."""
+    kept = kept_of(model).profile
+    if kept is None:
+        raise RuntimeError(
+            "There is no profile yet: it comes from the last `fit`, `evaluate` or "
+            "`predict`."
+        )
+    return kept
+
+
+def _begin(session: Session, kind: str, epochs: int = 1) -> None:
+    """Tell who watches the script that a call begins."""
+    work = session.work
+    planned, steps = work.program.planned, work.count.steps
+    replicas = work.count.replicas * work.instance.count
+    name = session.model.name
+    work.call = begin_call(kind, name, planned, epochs, steps, replicas)
+
+
+def _evaluate(session: Session, calls: Any) -> Logs:
+    batch_calls = BatchCallbacks(calls, "test")
+    join_executions(session, batch_calls)
+    calls.on_test_begin()
+    _reset_metrics(session)
+    outcome = _run_epoch(session, batch_calls, session.feed.source(), 0)
+    calls.on_test_end(outcome.logs)
+    return outcome.logs
+
+
+def _run_epoch(
+    session: Session, batch_calls: BatchCallbacks, source: Any, epoch: int
+) -> EpochOutcome:
+    return Epoch(session.work, batch_calls, epoch, session.asynchronous).run(source)
+
+
+def _with_common_loss(logs: Logs, device: Device) -> Logs:
+    """Let all processes of a job see the same loss; metrics stay their own."""
+    if device.instance.count == 1 or "loss" not in logs:
+        return dict(logs)
+    own = tf.constant(logs["loss"], tf.float64)
+    (mean,) = mean_over_instances([own], device.instance)
+    return {**logs, "loss": mean.numpy().tolist()}
+
+
+def _validation(
+    model: Any,
+    options: ModelOptions,
+    device: Device,
+    data: Any,
+    steps: int | None,
+    batch_size: int | None,
+) -> Session:
+    x, y, sample_weight = unpack_x_y_sample_weight(data)
+    is_dataset = isinstance(x, tf.data.Dataset)
+    feed: Feed = make_feed(
+        x,
+        y,
+        sample_weight,
+        batch_size=None if is_dataset else batch_size,
+        infeed=options.infeed_kwargs,
+    )
+    return open_session(model, options, device, "test", feed, steps, 1)
+
+
+def _reset_metrics(session: Session) -> None:
+    session.model.reset_metrics()
+    session.programs.micro_batch.metrics.spread()
+
+
+def _keep_profile(session: Session) -> None:
+    work = session.work
+    steps = work.done // work.count.replicas
+    kept_of(session.model).profile = IpuProfile(
+        work.phase,
+        work.host_step_ms,
+        work.program.planned,
+        steps,
+        -(-steps // work.count.per_execution),
+        getattr(work.program.executable, "peak_stash", ()),
+        str(work.program.choice or ""),
+    )
+
+
+def _suggest_tensors(model: Any, x: Any) -> None:
+    kept = kept_of(model)
+    if isinstance(x, np.ndarray):
+        kept.fed_arrays += 1
+        if kept.fed_arrays == 2:
+            tf.get_logger().warning(
+                "NumPy arrays are converted to tensors by every call: when they are "
+                "used again, convert them once with `tf.convert_to_tensor`."
+            )

@@ -1,1 +1,0 @@
-"""One call of `fit`, `evaluate` or `predict`, from its checks to its history."""

@@ -1,0 +1,1 @@
+"""Who watches a program run, changes its settings, and saves its state."""

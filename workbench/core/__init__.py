@@ -1,1 +1,0 @@
-"""Experiments without any way of showing them."""

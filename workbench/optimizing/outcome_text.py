@@ -1,0 +1,222 @@
+"""The answer to a question for the best plan, as text and as plain data."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ipu_runtime.plan.plain_data import plain
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.reports.quantities import count, plural, share
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.optimizing.outcome import Outcome, less_exact
+from workbench.optimizing.trying import Found
+from workbench.planning.balancing import locked_stages
+from workbench.planning.experiment_plan import plan_experiment
+from workbench.planning.same_training import training_changes
+from workbench.planning.staged_spec import changed_fields
+from workbench.planning.text_table import table_lines
+
+_HEADINGS = (
+    "",
+    "samples/s",
+    "memory",
+    "IPUs",
+    "stages",
+    "schedule",
+    "update of",
+)
+_UNDECIDED = "?"
+_MOST_SHOWN = 60
+"""Characters of a change that are worth reading."""
+
+
+def outcome_lines(outcome: Outcome, title: str) -> list[str]:
+    """Return the best plans, why they are the best, and how sure that is."""
+    goal = outcome.aim.goal.value
+    asked = f"{update_words(outcome.update_samples)}, {outcome.tried} settings tried"
+    lines = [title, f"Best {goal} (modelled), {asked}"]
+    lines += [*_locked_note(outcome.spec), ""]
+    if not outcome.best:
+        return [*lines, f"Nothing fits: {remedy(outcome)}"]
+    rows = [
+        [row_name(outcome, at), *found_cells(found)]
+        for at, found in enumerate(outcome.best)
+    ]
+    now = plan_experiment(outcome.spec, with_remedies=False)
+    if now.layers:
+        rows.append(["now", *_figures(now), *[""] * (len(_HEADINGS) - 3)])
+    also = [[], *(_row_notes(outcome, found) for found in outcome.best), []]
+    for row, text in zip(table_lines(_HEADINGS, rows, left=(0, 5)), also, strict=False):
+        # On a line of its own, so that rows fit a terminal of 80 columns.
+        lines += [f"  {row}", *[f"       {line}" for line in text]]
+    best = outcome.best[0]
+    lines += [
+        "  (memory: of the fullest tile; update: replicas x micro-batches x samples)"
+    ]
+    lines += [f"  ({text})" for text in undecided_note(outcome)]
+    lines += ["", certainty(outcome), outcome.decides[0]]
+    lines += ["", "What another setting costs, everything else as in 1:"]
+    lines += [f"  {line}" for line in _worths(outcome)]
+    lines += ["", "What would have to be different, with the settings of 1:"]
+    lines += [f"  {line}" for line in _different(outcome)]
+    changes = changed_fields(outcome.spec, best.spec)
+    shown = [f"  --set '{text}'" for text in changes if len(text) <= _MOST_SHOWN]
+    long = [text.partition("=")[0] for text in changes if len(text) > _MOST_SHOWN]
+    rest = [f"  (and {', '.join(long)}, too long to show)"] * bool(long)
+    use = [*shown, *rest, *_rate_note(outcome.spec, best.spec)]
+    return [*lines, "", "To use 1: --apply 1 writes it; it has", *use]
+
+
+def update_words(samples: int) -> str:
+    """Return what was asked of weight updates; nothing is trained with 0 either."""
+    return f"{samples:,} samples per update" if samples else "any update"
+
+
+def _row_notes(outcome: Outcome, found: Found) -> list[str]:
+    """Return what else a row has, and what it changes of the training."""
+    more = extras(found)
+    changed = training_changes(outcome.spec, found.spec)
+    return [*[f"with {more}"] * bool(more), *changed]
+
+
+def _rate_note(before: ExperimentSpec, after: ExperimentSpec) -> list[str]:
+    rates = {before.train.learning_rate, after.train.learning_rate}
+    reductions = {spec.execution.accumulation_reduction for spec in (before, after)}
+    if len(rates) + len(reductions) == 2:
+        return []
+    return ["  (learning rate and reduction keep the effective learning rate)"]
+
+
+def remedy(outcome: Outcome) -> str:
+    """Return what may help where nothing fits."""
+    if not outcome.too_large:
+        return "more IPUs, a smaller model, or other samples per update"
+    first, *others = outcome.too_large
+    more = f" (and {plural(len(others), 'other')} likewise)" if others else ""
+    return (
+        f"layer {first} alone is too large for an IPU{more}; make it smaller, or make "
+        "several layers of it"
+    )
+
+
+def _locked_note(spec: ExperimentSpec) -> list[str]:
+    """Say what locked layers leave out of the search."""
+    locked = locked_stages(spec)
+    if not locked:
+        return []
+    kept = plural(len(locked), "locked layer") + " kept in place (pipeline.locked)"
+    last = max(locked.values())
+    return [f"{kept}, so there are {last + 1} stages at least" if last else kept]
+
+
+def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
+    """Return what `optimize --json` prints; all figures are modelled."""
+    return {
+        "event": "optimize",
+        "preset": name,
+        "modelled": True,
+        "objective": outcome.aim.goal.value,
+        "tried": outcome.tried,
+        "update_samples": outcome.update_samples,
+        "proven": outcome.gap == 0 and bool(outcome.best),
+        # JSON has no infinity: nothing is known of what was not tried.
+        "gap": outcome.gap if math.isfinite(outcome.gap) else None,
+        "only_cuts_open": outcome.only_cuts,
+        "best": [
+            {
+                "samples_per_second": found.plan.samples_per_second,
+                "memory_fraction": found.plan.memory_fraction,
+                "ipus": found.choice.ipus,
+                "replicas": found.choice.replicas,
+                "stages": found.choice.stages,
+                "update_samples": found.choice.update_samples,
+                "training_changes": list(training_changes(outcome.spec, found.spec)),
+                "exact_sums": not less_exact(found.choice),
+                "changes": list(changed_fields(outcome.spec, found.spec)),
+                "undecided": at in outcome.undecided,
+            }
+            for at, found in enumerate(outcome.best)
+        ],
+        "decides": outcome.decides[0] if outcome.best else "",
+        "different": [plain(item) for item in outcome.different],
+        "too_large": list(outcome.too_large),
+        "worth": [{"other": w.other, "change": w.change} for w in outcome.worth],
+    }
+
+
+def row_name(outcome: Outcome, at: int) -> str:
+    """Return the number of a row, marked if it may be as good as the first."""
+    return f"{at + 1}{_UNDECIDED * (at in outcome.undecided)}"
+
+
+def undecided_note(outcome: Outcome) -> list[str]:
+    """Explain the mark, if a row has it."""
+    text = f"{_UNDECIDED}: undecided, 1 is better by less than the model may be off"
+    return [text] if outcome.undecided else []
+
+
+def found_cells(found: Found) -> list[str]:
+    """Return a row of the table without its number."""
+    choice = found.choice
+    return [
+        *_figures(found.plan),
+        str(choice.ipus),
+        str(choice.stages),
+        choice.schedule if choice.stages > 1 else "",
+        f"{choice.replicas} x {choice.accumulation} x {choice.device.micro_batch}"
+        f" = {choice.update_samples}",
+    ]
+
+
+def extras(found: Found) -> str:
+    """Return what else a row has switched on."""
+    choice, device = found.choice, found.choice.device
+    return ", ".join(
+        text
+        for text, applies in (
+            ("recomputation", choice.recompute),
+            (f"{choice.elsewhere_text} elsewhere", choice.elsewhere),
+            (f"{device.io_tiles} I/O tiles", device.io_tiles),
+            ("half partials", device.half_partials),
+            (f"proportion {device.proportion}", device.proportion),
+        )
+        if applies
+    )
+
+
+def _figures(plan: Plan) -> tuple[str, str]:
+    return count(plan.samples_per_second), share(plan.memory_fraction)
+
+
+def certainty(outcome: Outcome) -> str:
+    """Say how sure it is that nothing is better."""
+    if outcome.gap == 0:
+        return "Proven: no other setting that was searched is better, on the model."
+    what = "other cuts" if outcome.only_cuts else "other settings or cuts"
+    better = "more than twice as good"
+    if outcome.gap <= 1:
+        better = f"{share(outcome.gap)} better at most"
+    return f"Not proven: {what} could be {better}, on the model."
+
+
+def _worths(outcome: Outcome) -> list[str]:
+    rows = []
+    for worth in outcome.worth:
+        text = "does not fit, or cannot be run"
+        if worth.change is not None:
+            text = _change(worth.change)
+        rows.append([worth.other, text])
+    return table_lines(("", outcome.aim.goal.value), rows)
+
+
+def _different(outcome: Outcome) -> list[str]:
+    rows = [
+        [item.what, _change(item.change), share(item.memory_fraction)]
+        for item in outcome.different
+    ]
+    return table_lines(("", outcome.aim.goal.value, "memory"), rows)
+
+
+def _change(value: float) -> str:
+    return "the same" if abs(value) < 0.005 else f"{value * 100:+.0f} %"

@@ -1,0 +1,95 @@
+"""What stands where a device's figures would: on a CPU nothing is modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.reports.quantities import count, microseconds, plural
+from workbench.experiment.field_differences import changed_fields
+from workbench.experiment.printed_figures import PrintedFigures, printed_figures
+from workbench.experiment.tables import field_value
+from workbench.runs.run_store import list_runs
+
+_NO_MATTER = ("train.epochs",)
+"""Changes no time per batch; what describes an experiment does not either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a run took on this machine."""
+
+    ms_per_batch: float
+    samples_per_second: float
+    where: str
+    """Which run it was."""
+
+
+def newest_measured(tables: Mapping[str, Any], preset: str) -> Measured | None:
+    """Return what the newest run of the same experiment took, if there was one."""
+    for run in list_runs():
+        ms = run.summary.get("host_ms_per_batch")
+        if run.preset != preset or not isinstance(ms, float) or not ms:
+            continue
+        if same_times(run.tables, tables):
+            rate = float(run.summary.get("host_samples_per_second") or 0.0)
+            return Measured(ms, rate, f"run {run.run_id}")
+    return None
+
+
+def same_times(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two experiments differ in nothing that takes time."""
+    changed = (item.path for item in changed_fields(one, other))
+    return all(path.startswith("experiment.") or path in _NO_MATTER for path in changed)
+
+
+def cpu_rows(
+    printed: PrintedFigures, measured: Measured | None
+) -> list[tuple[str, str, str]]:
+    """Return the times per batch that are known: title, value and a note."""
+    rows = []
+    times = [item.step_us for item in printed.comparable if item.step_us is not None]
+    if times:
+        low, high = (microseconds(time) for time in (min(times), max(times)))
+        value = low if low == high else f"{low} to {high}"
+        rows.append(("document", value, "per batch"))
+    if measured is None:
+        rows.append(("measured", "-", "no run yet"))
+    else:
+        rate = f"{count(measured.samples_per_second)} samples/s"
+        value = microseconds(measured.ms_per_batch * 1e3)
+        rows.append(("measured", value, f"per batch, {rate}, {measured.where}"))
+    return rows
+
+
+def cpu_lines(
+    plan: Plan, title: str, tables: Mapping[str, Any], preset: str
+) -> list[str]:
+    """Return what can be said of an experiment on the CPU, as text."""
+    printed = printed_figures(tables, preset)
+    rows = cpu_rows(printed, newest_measured(tables, preset))
+    width = max(len(value) for _, value, _ in rows)
+    dtype = field_value(tables, "model.dtype") or plan.request.model.dtype
+    samples = plural(plan.request.batch_size, "sample")
+    lines = [
+        title,
+        f"CPU, {dtype}",
+        "",
+        f"Not modelled: {plan.not_modelled}",
+        *(f"  {name:<10}{value:>{width}}  {note}" for name, value, note in rows),
+        f"  epoch     {plan.steps_per_epoch:,} batches of {samples}",
+    ]
+    return [*lines, *([printed.why_not] if printed.why_not else [])]
+
+
+def cpu_json(tables: Mapping[str, Any], preset: str) -> dict[str, Any]:
+    """Return the same as plain data; null is what is not known."""
+    printed = printed_figures(tables, preset).comparable
+    measured = newest_measured(tables, preset)
+    return {
+        "document_us_per_batch": next((row.step_us for row in printed), None),
+        "host_ms_per_batch": measured.ms_per_batch if measured else None,
+        "host_samples_per_second": measured.samples_per_second if measured else None,
+    }
