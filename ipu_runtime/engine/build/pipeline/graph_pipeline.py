@@ -10,7 +10,11 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.pipeline.graph_stages import GraphStages
-from ipu_runtime.engine.build.pipeline.schedule_executor import Combine, Tensors, run_schedule
+from ipu_runtime.engine.build.pipeline.schedule_executor import (
+    Combine,
+    Tensors,
+    run_schedule,
+)
 from ipu_runtime.engine.build.pipeline.traced_stage import TracedStage, trace_stage
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.gradient_capture import Captured, reduced_over

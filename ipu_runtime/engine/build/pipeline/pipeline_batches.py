@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.feeds.feed import read_batch
 from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
 from ipu_runtime.engine.build.programs.executable import CollectedResults
 from ipu_runtime.engine.build.programs.micro_batch import Carry
+from ipu_runtime.engine.feeds.feed import read_batch
 
 
 def result_writer(

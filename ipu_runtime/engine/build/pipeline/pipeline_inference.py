@@ -7,7 +7,6 @@ from typing import Any
 import tensorflow as tf
 from keras import tree
 
-from ipu_runtime.engine.numerics.half_models import emulated
 from ipu_runtime.engine.build.pipeline.keras_stages import KerasStages
 from ipu_runtime.engine.build.pipeline.pipeline_batches import Batches
 from ipu_runtime.engine.build.pipeline.schedule_executor import (
@@ -19,6 +18,7 @@ from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
 from ipu_runtime.engine.build.programs.executable import CollectedResults, empty_results
 from ipu_runtime.engine.build.programs.micro_batch import Carry
 from ipu_runtime.engine.build.programs.tracing import traced
+from ipu_runtime.engine.numerics.half_models import emulated
 from ipu_runtime.plan.schedule.schedule import Schedule
 
 

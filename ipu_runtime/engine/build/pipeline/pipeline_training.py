@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.numerics.half_models import emulated
-from ipu_runtime.engine.numerics.half_operations import half_sum
 from ipu_runtime.engine.build.pipeline.keras_stages import KerasStages
 from ipu_runtime.engine.build.pipeline.pipeline_batches import Batches, result_writer
 from ipu_runtime.engine.build.pipeline.schedule_executor import (
@@ -31,6 +29,8 @@ from ipu_runtime.engine.build.programs.gradient_capture import (
 )
 from ipu_runtime.engine.build.programs.micro_batch import Carry
 from ipu_runtime.engine.build.programs.tracing import traced
+from ipu_runtime.engine.numerics.half_models import emulated
+from ipu_runtime.engine.numerics.half_operations import half_sum
 from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.plan.schedule.schedule import Schedule
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from keras.utils import unpack_x_y_sample_weight
 
-from ipu_runtime.engine.describe.pipeline_cut import Cut
 from ipu_runtime.engine.build.pipeline.pooling_gradient import pooled_again
 from ipu_runtime.engine.build.programs.gradient_capture import captures_gradients
 from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.build.programs.tracing import traced
 from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
+from ipu_runtime.engine.describe.pipeline_cut import Cut
 from ipu_runtime.frameworks.keras_calls import mask_of, set_mask
 from ipu_runtime.frameworks.keras_training import add_loss
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.executor_choice import choose_executor, graph_executor
+from ipu_runtime.engine.build.programs.executor_choice import (
+    choose_executor,
+    graph_executor,
+)
 from ipu_runtime.engine.build.programs.tracing import traced
 
 

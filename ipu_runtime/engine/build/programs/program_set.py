@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_runtime.engine.feeds.feed import ArrayFeed, Feed
 from ipu_runtime.engine.build.pipeline.pipeline_inference import PipelineInference
-from ipu_runtime.engine.describe.pipeline_cut import Cut
 from ipu_runtime.engine.build.pipeline.pipeline_training import PipelineTraining
 from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
-from ipu_runtime.engine.watch.planned_program import ProgramPlan
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.executable import CollectedResults, Executable
 from ipu_runtime.engine.build.programs.executor_choice import (
@@ -19,12 +16,19 @@ from ipu_runtime.engine.build.programs.executor_choice import (
     is_worth_compiling,
     looks_outside,
 )
-from ipu_runtime.engine.build.programs.loop_program import PredictLoop, TestLoop, TrainLoop
+from ipu_runtime.engine.build.programs.loop_program import (
+    PredictLoop,
+    TestLoop,
+    TrainLoop,
+)
+from ipu_runtime.engine.build.programs.metric_results import Results
 from ipu_runtime.engine.build.programs.micro_batch import MicroBatch
 from ipu_runtime.engine.build.programs.shared_statistics import SharedStatistics
 from ipu_runtime.engine.describe.keras_reader import ReadModel
-from ipu_runtime.engine.build.programs.metric_results import Results
+from ipu_runtime.engine.describe.pipeline_cut import Cut
 from ipu_runtime.engine.describe.step_count import StepCount
+from ipu_runtime.engine.feeds.feed import ArrayFeed, Feed
+from ipu_runtime.engine.watch.planned_program import ProgramPlan
 from ipu_runtime.system.device import Device
 
 _GROWTH = 8

@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.engine.build.replicas.turns import current_turn
+from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.frameworks.tensorflow_graphs import set_attribute
 
 COLLECTIVE = "_ipu_collective"

@@ -11,7 +11,11 @@ import tensorflow as tf
 from ipu_runtime.engine.build.replicas.collectives import SHARED, collective_of
 from ipu_runtime.engine.build.replicas.exchanges import EXCHANGES
 from ipu_runtime.engine.build.replicas.joining import draws_inside, must_be_joined
-from ipu_runtime.engine.build.replicas.joint_copies import CopyGraph, copy_call, copy_loop
+from ipu_runtime.engine.build.replicas.joint_copies import (
+    CopyGraph,
+    copy_call,
+    copy_loop,
+)
 from ipu_runtime.engine.build.replicas.random_seeds import DrawNumbers, draws
 from ipu_runtime.engine.build.replicas.replica_variables import (
     ReplicaVariables,
