@@ -16,7 +16,7 @@ import workbench.headless
 pytestmark = pytest.mark.slow
 
 HEAVY = ("tensorflow", "keras", "h5py")
-EXTRAS = ("ray", "optuna")
+EXTRAS = ("ray",)
 _BACKENDS = "workbench.backends."
 
 

@@ -16,9 +16,9 @@ from workbench.runs.run_context import RunControl
 from workbench.runs.run_store import list_runs, open_run
 from workbench.runs.runner import run_experiment
 from workbench.sweeps.halving import Halving
-from workbench.sweeps.sweep import ranked, run_sweep
+from workbench.sweeps.sweep import run_sweep
 from workbench.sweeps.sweep_grid import parse_grid
-from workbench.sweeps.sweep_point import PointResult
+from workbench.sweeps.sweep_point import PointResult, ranked
 from workbench.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pytest
 
-from workbench.sweeps.halving import Halving, going_on
+from workbench.sweeps.halving import Halving
+from workbench.sweeps.sweep_point import PointResult
 
 
 @pytest.mark.parametrize(
@@ -40,17 +42,34 @@ def test_no_budget_is_exceeded(points: int, epochs: int, spare: int) -> None:
     assert before <= epochs
 
 
+def _reached(objective: str, values: Mapping[int, float]) -> list[PointResult]:
+    return [
+        PointResult(index, {}, {f"{objective}_last": value})
+        for index, value in values.items()
+    ]
+
+
 @pytest.mark.parametrize(
-    ("objective", "kept"), [("accuracy", [4, 1, 3]), ("loss", [0, 5, 2])]
+    ("objective", "better"), [("accuracy", [4, 1, 3]), ("loss", [0, 5, 2])]
 )
-def test_the_better_half_goes_on_best_first(objective: str, kept: list[int]) -> None:
+def test_the_better_half_goes_on_best_first(objective: str, better: list[int]) -> None:
     values = {0: 0.1, 1: 0.8, 2: 0.3, 3: 0.7, 4: 0.9, 5: 0.2}
-    assert going_on(values, objective, 6) == kept
-    backwards = dict(reversed(values.items()))
-    assert going_on(backwards, objective, 6) == kept
-    assert going_on(values, objective, 2) == kept[:2]
+    halving = Halving(objective, 40)
+    reached = _reached(objective, values)
+    assert halving.going_on(reached, 6) == better
+    assert halving.going_on(reached[::-1], 6) == better
+    assert halving.going_on(reached, 2) == better[:2]
+    assert halving.going_on(reached, 0) == []
 
 
-def test_what_is_no_number_does_not_go_on() -> None:
-    assert going_on({0: math.nan, 1: 0.5}, "loss", 1) == [1]
-    assert going_on({0: math.nan}, "loss", 1) == []
+def test_the_last_two_of_equals_are_told_apart_by_their_place() -> None:
+    reached = _reached("loss", {3: 0.5, 1: 0.5, 2: 0.5})
+    assert Halving("loss", 40).going_on(reached, 3) == [1]
+
+
+def test_what_failed_or_is_no_number_does_not_go_on() -> None:
+    halving = Halving("loss", 40)
+    assert halving.going_on(_reached("loss", {0: math.nan, 1: 0.5}), 1) == [1]
+    assert halving.going_on(_reached("loss", {0: math.nan}), 1) == []
+    failed = PointResult(0, {}, {"loss_last": 0.1}, problem="does not fit")
+    assert halving.going_on([failed, *_reached("loss", {1: 0.5})], 2) == [1]

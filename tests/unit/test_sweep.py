@@ -24,9 +24,9 @@ from workbench.planning.experiment_plan import plan_experiment
 from workbench.runs.record_files import RecordError, UnknownRecord
 from workbench.runs.run_context import NoMachines, RunControl
 from workbench.runs.run_store import list_runs
-from workbench.sweeps.sweep import default_jobs, ranked, run_sweep
+from workbench.sweeps.sweep import default_jobs, run_sweep
 from workbench.sweeps.sweep_grid import Point, parse_grid
-from workbench.sweeps.sweep_point import PointResult, experiment_at
+from workbench.sweeps.sweep_point import PointResult, experiment_at, ranked
 from workbench.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.sweeps.sweep import ranked
 from workbench.sweeps.sweep_grid import Axis, count_points, parse_grid, points
-from workbench.sweeps.sweep_point import PointResult
+from workbench.sweeps.sweep_point import PointResult, ranked
 
 
 def test_every_combination_is_a_point_and_the_last_axis_is_fastest() -> None:

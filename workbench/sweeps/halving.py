@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import math
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ipu_runtime.plan.problem import Problem
+from workbench.sweeps.sweep_point import PointResult, ranked
 
-OBJECTIVES = {"accuracy": "maximize", "loss": "minimize"}
-"""What an epoch ends with, and which way is better, as Optuna says it."""
-NEEDS_EXTRA = "Optuna is not installed: pip install 'ipu-workbench[early-stopping]'"
+OBJECTIVES = ("accuracy", "loss")
+"""What an epoch ends with, by which points can be compared."""
 _FACTOR = 2
 
 
@@ -27,8 +24,6 @@ class Halving:
 
     def problems(self, points: int) -> list[Problem]:
         """Return why so many points cannot be halved."""
-        if importlib.util.find_spec("optuna") is None:
-            return [Problem("--budget", NEEDS_EXTRA)]
         if self.budget < points:
             text = f"{self.budget} epochs are less than one for each point"
             return [Problem("--budget", text, f"at least {points}")]
@@ -55,6 +50,21 @@ class Halving:
             left, before = left - count * (epoch - before), epoch
         return tuple(rungs)
 
+    def going_on(self, reached: Collection[PointResult], count: int) -> list[int]:
+        """Return the points of the better half that go on, best first.
+
+        All that reached the rung are compared at once, so that the order in which
+        points end, and where they do, makes no difference. Those that failed, or have
+        no number to show, go no further.
+
+        Args:
+            reached: What came of the points up to this rung.
+            count: How many the budget has room for.
+        """
+        ordered = ranked(reached, f"{self.objective}_last")
+        better = ordered[: max(1, len(ordered) // _FACTOR)]
+        return [result.index for result in better[:count]]
+
 
 def _halved(points: int, first: int, epochs: int) -> list[tuple[int, int]]:
     """Return points and epochs until one point is left, which has all epochs."""
@@ -72,38 +82,3 @@ def _cost(rungs: list[tuple[int, int]]) -> int:
         count * (epoch - before)
         for (count, epoch), before in zip(rungs, ends, strict=False)
     )
-
-
-def going_on(values: Mapping[int, float], objective: str, count: int) -> list[int]:
-    """Return the points that go on, best first, by what they have come to.
-
-    Optuna decides, as for a point of which all others are known: so the order in which
-    points end, and where they do, makes no difference.
-    """
-    values = {index: value for index, value in values.items() if math.isfinite(value)}
-    sign = -1 if OBJECTIVES[objective] == "maximize" else 1
-    ranked = sorted(values, key=lambda index: (sign * values[index], index))
-
-    def is_stopped(index: int) -> bool:
-        others = [value for other, value in values.items() if other != index]
-        return _pruned([*others, values[index]], OBJECTIVES[objective])
-
-    return ranked[: min(count, bisect_left(ranked, True, key=is_stopped))]
-
-
-def _pruned(values: list[float], direction: str) -> bool:
-    """Tell whether the last of some trials is to end, with what the others had."""
-    # An extra, and only sweeps with a budget need it.
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    pruner = optuna.pruners.SuccessiveHalvingPruner(
-        min_resource=1, reduction_factor=_FACTOR
-    )
-    study = optuna.create_study(direction=direction, pruner=pruner)
-    pruned = False
-    for value in values:
-        trial = study.ask()
-        trial.report(value, step=1)
-        pruned = trial.should_prune()
-    return pruned

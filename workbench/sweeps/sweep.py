@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -13,14 +12,10 @@ from typing import Any
 from workbench.cluster.team import Team
 from workbench.experiment.validation import understood
 from workbench.runs.run_context import RunControl
-from workbench.sweeps.halving import Halving, going_on
+from workbench.sweeps.halving import Halving
 from workbench.sweeps.point_training import PointTraining
 from workbench.sweeps.sweep_grid import Point, count_points, points
-from workbench.sweeps.sweep_point import (
-    HIGHER_IS_BETTER,
-    PointResult,
-    plan_point,
-)
+from workbench.sweeps.sweep_point import PointResult, plan_point
 from workbench.sweeps.sweep_record import SweepRecord
 from workbench.sweeps.sweep_workers import (
     work_here,
@@ -99,13 +94,7 @@ def _halved(
             reached |= {item.index: item for item in results}
         if len(reached) < len(standing):
             return
-        metric = f"{halving.objective}_last"
-        values = {
-            index: item.metrics.get(metric, math.nan)
-            for index, item in reached.items()
-            if not item.problem
-        }
-        chosen = going_on(values, halving.objective, going) if going else []
+        chosen = halving.going_on(reached.values(), going)
         ended = [reached[i] for i in standing if i not in chosen and i not in done]
         yield from _kept(record, [ended])
         standing = {index: standing[index] for index in chosen}
@@ -130,13 +119,6 @@ def _finished(
     if jobs <= 1:
         return work_here(chunks, work, control)
     return work_in_processes(chunks, work, _lost, jobs, control)
-
-
-def ranked(results: Iterable[PointResult], metric: str) -> list[PointResult]:
-    """Return the good points that have the metric, best first."""
-    good = [r for r in results if not r.problem and r.metrics.get(metric) is not None]
-    sign = -1.0 if metric in HIGHER_IS_BETTER else 1.0
-    return sorted(good, key=lambda r: (sign * r.metrics[metric], r.index))
 
 
 def _chunks(left: Iterable[Point], size: int) -> Iterator[list[Point]]:

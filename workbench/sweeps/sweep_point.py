@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,3 +149,19 @@ def refused(point: Point, problems: tuple[Problem, ...]) -> PointResult:
 def plan_metrics(plan: Plan) -> dict[str, float]:
     """Return the modelled numbers by which points can be ranked."""
     return {name: getattr(plan, name) for name in PLAN_METRICS}
+
+
+def ranked(results: Iterable[PointResult], metric: str) -> list[PointResult]:
+    """Return the good points whose metric is a number, best first."""
+    good = [
+        result
+        for result in results
+        if not result.problem and math.isfinite(_value(result, metric))
+    ]
+    sign = -1.0 if metric in HIGHER_IS_BETTER else 1.0
+    return sorted(good, key=lambda r: (sign * r.metrics[metric], r.index))
+
+
+def _value(result: PointResult, metric: str) -> float:
+    value: float | None = result.metrics.get(metric)
+    return math.nan if value is None else value

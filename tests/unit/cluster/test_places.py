@@ -84,12 +84,6 @@ class _NoRay:
             "ray",
             "Ray is not installed: pip install 'ipu-workbench[cluster]'",
         ),
-        (
-            (*_SWEEP, "stages=2", "--budget", "9"),
-            "optuna",
-            "--budget: Optuna is not installed: pip install "
-            "'ipu-workbench[early-stopping]'",
-        ),
     ],
 )
 def test_a_missing_extra_is_named_in_one_line(

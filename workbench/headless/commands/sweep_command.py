@@ -28,9 +28,9 @@ from workbench.headless.progress_bar import ProgressBar
 from workbench.runs.record_files import UnknownRecord
 from workbench.runs.run_context import NoMachines, RunControl
 from workbench.sweeps.halving import OBJECTIVES, Halving
-from workbench.sweeps.sweep import ranked, run_sweep
+from workbench.sweeps.sweep import run_sweep
 from workbench.sweeps.sweep_grid import Axis, count_points, parse_grid
-from workbench.sweeps.sweep_point import PLAN_METRICS, PointResult
+from workbench.sweeps.sweep_point import PLAN_METRICS, PointResult, ranked
 from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
 
 _REASONS_SHOWN = 10
@@ -78,8 +78,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="EPOCHS",
         type=int,
         help="epochs of all points together: all are trained for a few, the better "
-        "half of them for twice as many, and so on (successive halving); needs the "
-        "extra: pip install 'ipu-workbench[early-stopping]'",
+        "half of them for twice as many, and so on (successive halving)",
     )
     parser.add_argument(
         "--objective",

@@ -17,9 +17,14 @@ from workbench.editing.draft import Draft
 from workbench.experiment.experiment_loading import read_and_checked
 from workbench.runs.record_files import RecordError
 from workbench.runs.run_context import RunControl
-from workbench.sweeps.sweep import ranked, run_sweep
+from workbench.sweeps.sweep import run_sweep
 from workbench.sweeps.sweep_grid import Axis, Point, count_points, parse_grid
-from workbench.sweeps.sweep_point import PLAN_METRICS, PointResult, experiment_at
+from workbench.sweeps.sweep_point import (
+    PLAN_METRICS,
+    PointResult,
+    experiment_at,
+    ranked,
+)
 from workbench.sweeps.sweep_record import (
     SweepDefinition,
     SweepRecord,
