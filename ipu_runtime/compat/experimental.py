@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from keras.mixed_precision import DTypePolicy as Policy
-from keras.mixed_precision import dtype_policy as global_policy
-from keras.mixed_precision import set_dtype_policy as set_policy
-from keras.optimizers.schedules import CosineDecay, CosineDecayRestarts
-
 from ipu_runtime.compat.habits import hint
+from ipu_runtime.frameworks.keras_api import keras
 
 __all__ = [
     "CosineDecay",
@@ -16,5 +12,11 @@ __all__ = [
     "global_policy",
     "set_policy",
 ]
+
+Policy = keras.mixed_precision.DTypePolicy
+global_policy = keras.mixed_precision.dtype_policy
+set_policy = keras.mixed_precision.set_dtype_policy
+CosineDecay = keras.optimizers.schedules.CosineDecay
+CosineDecayRestarts = keras.optimizers.schedules.CosineDecayRestarts
 
 hint("keras.experimental")

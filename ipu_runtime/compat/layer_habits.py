@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import asked_by_script, hint, replacing
 from ipu_runtime.frameworks.habit_points import answer_to_older_name
+from ipu_runtime.frameworks.keras_api import keras
 
 _MEANINGLESS = {
     "fused": ("BatchNormalization(fused=)", (None, False, True)),

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import dropped, hint, replacing
 from ipu_runtime.frameworks.habit_points import compute_output_spec
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_training import mark_keras_default
 
 

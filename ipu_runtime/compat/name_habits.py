@@ -6,10 +6,10 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import answering, hint, replacing
+from ipu_runtime.frameworks.keras_api import keras
 
 _ROOMS = {
     "backend": "keras.backend.mean",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import hint, replacing
 from ipu_runtime.frameworks.habit_points import BaseOptimizer, learning_rate_setting
+from ipu_runtime.frameworks.keras_api import keras
 
 _Optimizer = keras.optimizers.Optimizer
 

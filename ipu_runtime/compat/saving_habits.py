@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import keras
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import dropped, hint, replacing
@@ -17,6 +16,7 @@ from ipu_runtime.frameworks.habit_points import (
     losses,
     saving_api,
 )
+from ipu_runtime.frameworks.keras_api import keras
 
 _H5 = (".h5", ".hdf5")
 _SHORT_LOSSES = {

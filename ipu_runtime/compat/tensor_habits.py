@@ -7,7 +7,6 @@ import sys
 from types import FrameType
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import asked_by_script, hint
@@ -19,6 +18,7 @@ from ipu_runtime.frameworks.habit_points import (
     history_of,
     uniquify,
 )
+from ipu_runtime.frameworks.keras_api import keras
 
 
 class StaticShape(tuple[int | None, ...]):

@@ -20,10 +20,10 @@ _CONNECT_TIMEOUT_S = 2.0
 
 def install_fallbacks() -> None:
     """Let MNIST and CIFAR-10 load without a network; Keras' own cache comes first."""
-    from keras.datasets import cifar10, mnist
+    from ipu_runtime.frameworks.keras_api import keras
 
-    _replace(mnist, _load_mnist)
-    _replace(cifar10, _load_cifar10)
+    _replace(keras.datasets.mnist, _load_mnist)
+    _replace(keras.datasets.cifar10, _load_cifar10)
 
 
 def _replace(source: Any, load: Callable[..., Arrays]) -> None:

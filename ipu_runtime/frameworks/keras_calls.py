@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import keras
 from keras.src.backend import get_keras_mask, set_keras_mask
 from keras.src.models.functional import Functional as Functional
 from keras.src.models.functional import operation_fn
 from keras.src.models.model import functional_init_arguments
+
+from ipu_runtime.frameworks.keras_api import keras
 
 
 def makes_functional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

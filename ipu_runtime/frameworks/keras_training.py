@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import keras
 from keras.src.backend import compute_output_spec
 from keras.src.utils import default, is_default
+
+from ipu_runtime.frameworks.keras_api import keras
 
 Logs = dict[str, Any]
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import tensorflow as tf
 from keras.src import optimizers
 from keras.src.models import cloning
@@ -14,6 +13,7 @@ from keras.src.ops.node import Node
 from keras.src.trainers import trainer
 from tensorflow.python.distribute.distribute_lib import ReplicaContextBase
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.patching import Patch
 
 Replace = Callable[[Any], Any]

@@ -67,6 +67,7 @@ _ELSEWHERE = {
             "rmsprop",
         )
     },
+    "ipu_runtime.compat.layers_experimental.preprocessing": "keras.layers",
     "ipu_runtime.compat.optimizer_v2.learning_rate_schedule": (
         "keras.optimizers.schedules"
     ),

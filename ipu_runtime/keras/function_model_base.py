@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence as SequenceOf
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.strategies.strategy_stack import current_strategy
 from ipu_runtime.system.emulated_device import device_for

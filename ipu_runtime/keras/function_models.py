@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.keras.function_model_base import FunctionModel
 from ipu_runtime.strategies.strategy_stack import current_strategy
 

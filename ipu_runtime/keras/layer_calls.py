@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import keras
-
 from ipu_runtime.engine.describe.model_graph import (
     NotAGraphError,
     expandable,
@@ -16,6 +14,7 @@ from ipu_runtime.engine.describe.model_graph import (
     runs_as_written,
 )
 from ipu_runtime.engine.describe.model_options import LayerCall
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import nodes_in_order, nodes_of
 from ipu_runtime.keras.extensions.pipeline_stage_assignment import (
     Assignment,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.eager.backprop import GradientCaptureContext, GradientCaptureTape
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
 
 

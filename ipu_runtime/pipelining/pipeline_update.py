@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.engine.build.pipeline.graph_pipeline import GradientMap, Update
 from ipu_runtime.engine.build.programs.gradient_capture import Captured, arguments_for
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.optimizers.ipu_optimizer import IpuOptimizer
 from ipu_runtime.optimizers.map_gradient_optimizer import MapGradientOptimizer
 from ipu_runtime.pipelining.optimizer_function_output import OptimizerFunctionOutput

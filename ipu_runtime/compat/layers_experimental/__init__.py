@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from ipu_runtime.compat.habits import hint
-from ipu_runtime.compat.layers_experimental import preprocessing
+from ipu_runtime.frameworks.keras_api import keras
 
 __all__ = ["preprocessing"]
+
+# They are layers like others today.
+preprocessing = keras.layers
 
 hint("layers.experimental.preprocessing")

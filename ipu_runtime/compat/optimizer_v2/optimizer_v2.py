@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-import keras
+from ipu_runtime.frameworks.keras_api import keras
 
 OptimizerV2 = keras.optimizers.Optimizer

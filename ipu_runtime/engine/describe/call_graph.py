@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import tensorflow as tf
-from keras import tree
 
 from ipu_runtime.engine.describe.repeatable_call import RepeatableCall
+from ipu_runtime.frameworks.keras_api import keras, tree
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import keras
-
 from ipu_runtime.engine.describe.layer_tracer import trace_layer
 from ipu_runtime.engine.describe.model_graph import (
     Call,
@@ -24,6 +22,7 @@ from ipu_runtime.engine.describe.repeatable_call import (
     call_of_node,
 )
 from ipu_runtime.engine.describe.shared_weights import SharedWeights
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import layers_inside, shapes_built_for
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.model.shapes import (

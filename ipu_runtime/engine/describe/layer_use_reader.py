@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
-
 from ipu_runtime.engine.describe.keras_reader import (
     costed_layer,
     layer_kind,
@@ -19,6 +17,7 @@ from ipu_runtime.engine.describe.keras_reader import (
 from ipu_runtime.engine.describe.model_graph import NotAGraphError
 from ipu_runtime.engine.describe.model_scope import LayerUse
 from ipu_runtime.engine.describe.repeatable_call import call_of_use
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
 from ipu_runtime.plan.model.shapes import model_of, shaped_layer
 from ipu_runtime.plan.problem import Problem

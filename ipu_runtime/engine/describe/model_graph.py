@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
-from keras import tree
-
 from ipu_runtime.engine.describe.model_options import LayerCall
 from ipu_runtime.engine.numerics.half_emulation import current_emulation
+from ipu_runtime.frameworks.keras_api import keras, tree
 from ipu_runtime.frameworks.keras_calls import (
     Functional,
     calling,

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import mask_of, set_mask
 from ipu_runtime.frameworks.keras_state import fresh_layer_names
 from ipu_runtime.frameworks.tensorflow_graphs import wait_for

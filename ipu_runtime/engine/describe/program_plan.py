@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan, PlanRequest
 from ipu_runtime.plan.planner import make_plan

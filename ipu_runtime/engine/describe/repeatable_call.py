@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import tensorflow as tf
-from keras import tree
 
 from ipu_runtime.engine.describe.model_graph import Call
 from ipu_runtime.engine.describe.model_scope import LayerUse
+from ipu_runtime.frameworks.keras_api import keras, tree
 from ipu_runtime.frameworks.keras_calls import calling, nodes_of, takes_training
 from ipu_runtime.plan.model.model_spec import Shape
 

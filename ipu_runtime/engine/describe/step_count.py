@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from keras import tree
 
 from ipu_runtime.engine.feeds.feed import INFINITE, UNKNOWN, Feed
+from ipu_runtime.frameworks.keras_api import tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-from keras import tree
-from keras.utils import unpack_x_y_sample_weight
+
+from ipu_runtime.frameworks.keras_api import tree, unpack_x_y_sample_weight
 
 INFINITE: int = tf.data.INFINITE_CARDINALITY
 UNKNOWN: int = tf.data.UNKNOWN_CARDINALITY

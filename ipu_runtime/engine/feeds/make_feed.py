@@ -6,12 +6,11 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
-from keras import tree
 
 from ipu_runtime.engine.feeds.feed import ArrayFeed, DatasetFeed, Feed, class_weights
 from ipu_runtime.engine.feeds.synthetic_feed import SyntheticFeed
+from ipu_runtime.frameworks.keras_api import keras, tree
 from ipu_runtime.system.poplar_flags import SyntheticDataCategory, current_flags
 
 _DEFAULT_BATCH_SIZE = 32

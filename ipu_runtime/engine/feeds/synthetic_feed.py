@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from keras import tree
 
 from ipu_runtime.engine.feeds.feed import DatasetFeed, Feed
+from ipu_runtime.frameworks.keras_api import tree
 
 _SEED = (7, 0)
 

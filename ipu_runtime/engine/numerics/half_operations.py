@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.engine.numerics.half_emulation import (
@@ -20,6 +19,7 @@ from ipu_runtime.engine.numerics.half_emulation import (
 )
 from ipu_runtime.engine.numerics.half_partial_operations import with_half_partials
 from ipu_runtime.engine.numerics.half_rounding import narrow, widen
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.patch_points import (
     conversion_patch,
     product_patches,

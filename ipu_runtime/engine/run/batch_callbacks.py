@@ -6,9 +6,8 @@ import queue
 import threading
 from typing import Any
 
-from keras.callbacks import CallbackList, History, ProgbarLogger
-
 from ipu_runtime.engine.build.programs.metric_results import Logs, single_values
+from ipu_runtime.frameworks.keras_api import CallbackList, History, ProgbarLogger
 from ipu_runtime.frameworks.keras_training import ProgressBar, is_keras_default
 
 

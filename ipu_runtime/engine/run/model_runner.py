@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from keras import tree
-from keras.utils import unpack_x_y_sample_weight
 
 from ipu_runtime.engine.build.programs.kept_with_model import drop_programs, kept_of
 from ipu_runtime.engine.build.programs.metric_results import Logs, single_values
@@ -26,6 +24,7 @@ from ipu_runtime.engine.run.session import (
 from ipu_runtime.engine.run.step_profile import IpuProfile
 from ipu_runtime.engine.run.work import EpochOutcome
 from ipu_runtime.engine.watch.observer import begin_call, end_call, end_epoch
+from ipu_runtime.frameworks.keras_api import tree, unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_data import split_for_validation
 from ipu_runtime.frameworks.keras_training import (
     first_epoch,

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import keras
 import tensorflow as tf
-from keras import tree
-from keras.utils import unpack_x_y_sample_weight
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.kept_with_model import (
@@ -51,6 +48,7 @@ from ipu_runtime.engine.watch.interception import (
     current_interceptor,
 )
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_calls import layers_inside
 from ipu_runtime.frameworks.keras_training import (
     build_for_inference,

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import keras
-
 from ipu_runtime.engine.describe.keras_reader import sourced
 from ipu_runtime.engine.describe.model_graph import NotAGraphError, model_graph
 from ipu_runtime.engine.describe.refusal import raise_for
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.keras.layer_calls import layer_assignments, stages_of
 from ipu_runtime.plan.rules.stage_rules import check_data_flow
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import keras
-
 from ipu_runtime.engine.watch.interception import notice
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import Functional, makes_functional
 from ipu_runtime.frameworks.keras_training import is_keras_default, mark_keras_default
 from ipu_runtime.frameworks.patch_points import cloning_patches, compiling_patch

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.engine.describe.model_graph import network_of
@@ -19,6 +18,7 @@ from ipu_runtime.engine.describe.pipeline_modes import (
 )
 from ipu_runtime.engine.run.model_runner import drop_programs
 from ipu_runtime.engine.watch.interception import changed_settings, notice
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.layer_calls import assignments_of, give_stages

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import keras
+from ipu_runtime.frameworks.keras_api import keras
 
 _OF_KERAS_TWO = ("max_queue_size", "workers", "use_multiprocessing")
 """Taken and left alone: the device has one infeed, which reads ahead by itself."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from ipu_runtime.engine.describe.model_graph import model_graph, traced_network
 from ipu_runtime.engine.feeds.feed import ArrayFeed
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import layers_inside, shapes_built_for
 from ipu_runtime.frameworks.keras_training import is_keras_default
 from ipu_runtime.keras.extensions.extension_state import state_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import Functional
 from ipu_runtime.frameworks.keras_training import is_keras_default
 from ipu_runtime.frameworks.patching import Patch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import Functional
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.optimizers.older_hooks import refuse_older_hooks

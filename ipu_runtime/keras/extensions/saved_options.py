@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import keras
-
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.saving import (
     ASSIGNMENT_KEY,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
+
+from ipu_runtime.frameworks.keras_api import keras
 
 _PATH = "floating_point_behaviour"
 _INVALID = ("set_all", "inv")

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-import keras
 import numpy as np
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.plan.config.config_enums import DeviceConnectionType
 from ipu_runtime.system.poplar_flags import (
     SyntheticDataCategory,

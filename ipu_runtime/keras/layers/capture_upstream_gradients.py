@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from ipu_runtime.engine.build.programs.gradient_capture import capture
+from ipu_runtime.frameworks.keras_api import keras
 
 
 class _GradientCapture(keras.layers.Wrapper):

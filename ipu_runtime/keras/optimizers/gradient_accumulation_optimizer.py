@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-from keras import ops
-
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.describe.accumulation_method import (
     GradientAccumulationReductionMethod,
 )
+from ipu_runtime.frameworks.keras_api import keras, ops
 from ipu_runtime.frameworks.keras_training import trained_variables
 from ipu_runtime.keras.optimizers.wrapped_optimizer import WrappedOptimizer
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from ipu_runtime.engine.build.programs.loss_scaling import loss_scaling_of
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.patch_points import loss_scaling_patch
 
 

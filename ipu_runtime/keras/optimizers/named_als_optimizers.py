@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.keras.optimizers.scaling_optimizer import ALSOptimizer
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_training import trained_variables
 from ipu_runtime.frameworks.patch_points import optimizer_patch
 from ipu_runtime.frameworks.tensorflow_variables import create_slots, name_variable

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.keras.optimizers.als_settings import (
     SETTING_NAMES,
     ALSDefaults,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
+from ipu_runtime.frameworks.keras_api import keras
 
 
 class WrappedOptimizer(keras.optimizers.Optimizer):

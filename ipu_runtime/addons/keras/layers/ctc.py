@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.ops import nn_ops
 
 

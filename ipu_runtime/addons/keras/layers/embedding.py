@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.ops.embedding_ops import embedding_lookup
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-from keras import ops
-
 from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.frameworks.keras_api import keras, ops
 from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ops.normalization_ops import normalised
 

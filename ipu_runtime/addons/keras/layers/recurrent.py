@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
-
 from ipu_runtime.addons.keras.layers.refusal import refuse
+from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ops import nn_ops
 from ipu_runtime.system.without_effect import warn_without_effect

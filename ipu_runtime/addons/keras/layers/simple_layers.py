@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
+from ipu_runtime.frameworks.keras_api import keras
 
 _DIMENSIONS = ("input_columns", "input_rows_kernel_columns", "kernel_rows")
 

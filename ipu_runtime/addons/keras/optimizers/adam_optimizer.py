@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.addons.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase
+from ipu_runtime.frameworks.keras_api import keras
 
 
 @keras.saving.register_keras_serializable("ipu_tensorflow_addons")

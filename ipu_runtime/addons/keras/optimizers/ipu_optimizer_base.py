@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
+
+from ipu_runtime.frameworks.keras_api import keras
 
 
 class IpuOptimizerBase(keras.optimizers.Optimizer):

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from ipu_runtime.addons.keras.optimizers.adam_optimizer import update_moments
@@ -14,6 +13,7 @@ from ipu_runtime.addons.keras.optimizers.ipu_optimizer_base import (
     IpuOptimizerBase,
     variable_path,
 )
+from ipu_runtime.frameworks.keras_api import keras
 
 
 @keras.saving.register_keras_serializable("ipu_tensorflow_addons")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from keras import tree
 
 from ipu_runtime.engine.build.pipeline.keras_stages import KerasStages
 from ipu_runtime.engine.build.pipeline.pipeline_batches import Batches
@@ -19,6 +18,7 @@ from ipu_runtime.engine.build.programs.executable import CollectedResults, empty
 from ipu_runtime.engine.build.programs.micro_batch import Carry
 from ipu_runtime.engine.build.programs.tracing import traced
 from ipu_runtime.engine.numerics.half_models import emulated
+from ipu_runtime.frameworks.keras_api import tree
 from ipu_runtime.plan.schedule.schedule import Schedule
 
 

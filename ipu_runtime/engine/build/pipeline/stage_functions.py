@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from keras.utils import unpack_x_y_sample_weight
-
 from ipu_runtime.engine.build.pipeline.pooling_gradient import pooled_again
 from ipu_runtime.engine.build.programs.gradient_capture import captures_gradients
 from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.build.programs.tracing import traced
 from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
 from ipu_runtime.engine.describe.pipeline_cut import Cut
+from ipu_runtime.frameworks.keras_api import unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_calls import mask_of, set_mask
 from ipu_runtime.frameworks.keras_training import add_loss
 
@@ -167,7 +166,7 @@ class StageFunctions:
 
     def _needs_x(self) -> bool:
         """Whether the model's loss or metrics look at the inputs."""
-        from keras import Model
+        from ipu_runtime.frameworks.keras_api import Model
 
         kind = type(self.micro_batch.model)
         return (

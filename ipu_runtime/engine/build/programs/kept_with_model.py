@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from keras import tree
-
 from ipu_runtime.engine.build.programs.program_set import ProgramSet
 from ipu_runtime.engine.describe.keras_reader import (
     ReadModel,
@@ -21,6 +19,7 @@ from ipu_runtime.engine.describe.model_graph import (
 from ipu_runtime.engine.describe.program_plan import check_room, plan_program
 from ipu_runtime.engine.numerics.half_models import device_half_settings
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.frameworks.keras_api import tree
 from ipu_runtime.frameworks.keras_training import compile_record
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.plan import PlanRequest

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from keras import tree
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.chosen_function import ChosenFunction
@@ -18,6 +17,7 @@ from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.build.programs.tracing import traced
 from ipu_runtime.engine.feeds.feed import read_batch
 from ipu_runtime.engine.numerics.half_models import emulated
+from ipu_runtime.frameworks.keras_api import tree
 from ipu_runtime.frameworks.keras_state import stored
 
 

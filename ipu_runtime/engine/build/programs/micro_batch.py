@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import keras
 import tensorflow as tf
-from keras import tree
-from keras.utils import unpack_x_y_sample_weight
 
 from ipu_runtime.engine.build.programs.draw_keys import DrawKeys
 from ipu_runtime.engine.build.programs.gradient_capture import (
@@ -24,6 +21,7 @@ from ipu_runtime.engine.build.replicas.replica_state import ReplicaState
 from ipu_runtime.engine.build.replicas.turns import Turn, in_turn
 from ipu_runtime.engine.describe.model_graph import ModelGraph
 from ipu_runtime.engine.numerics.half_models import half_emulation
+from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_calls import entered, takes_training
 from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.frameworks.keras_training import loss_tracker, total_loss

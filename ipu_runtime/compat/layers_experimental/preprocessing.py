@@ -1,3 +1,0 @@
-"""`keras.layers.experimental.preprocessing`: these are layers like others today."""
-
-from keras.layers import *  # noqa: F403
