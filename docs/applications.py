@@ -97,9 +97,9 @@ def _processor_seconds(command: tuple[Any, ...], environment: dict[str, str]) ->
 
 def _samples_per_second(spec: Any, *, training: bool) -> float | None:
     """Return the modelled throughput; None if the model does not fit one IPU."""
-    from ipu_runtime.plan.plan import PlanRequest
     from ipu_runtime.plan.planner import make_plan
     from ipu_runtime.plan.problem import Severity
+    from ipu_runtime.plan.request import PlanRequest
 
     request = PlanRequest(
         spec, BATCH_SIZE, batches=100, steps_per_execution=100, training=training

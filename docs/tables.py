@@ -94,7 +94,7 @@ def modelled_config() -> str:
 
 def layer_kinds() -> str:
     """The layers that presets can use."""
-    from ipu_runtime.plan.model.shapes import LAYER_KINDS
+    from ipu_runtime.plan.layers.shapes import LAYER_KINDS
 
     return ", ".join(f"`{kind}`" for kind in sorted(LAYER_KINDS))
 

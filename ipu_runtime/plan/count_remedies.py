@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 
 _FIELDS = {
     "ipu.auto_select_ipus": "ipus",

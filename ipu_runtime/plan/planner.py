@@ -6,22 +6,22 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ipu_runtime.plan.config.modelled_config import read_config
-from ipu_runtime.plan.costs.layer_plans import plan_layers
+from ipu_runtime.plan.device_options import read_config
 from ipu_runtime.plan.hardware import (
     HardwareFileError,
     HardwareTable,
     System,
     load_table,
 )
-from ipu_runtime.plan.memory.held import without_the_rest
+from ipu_runtime.plan.layer_plans import on_tiles, plan_layers
 from ipu_runtime.plan.memory.memory_plan import MemoryPlan, plan_memory
 from ipu_runtime.plan.memory.memory_problems import memory_problems
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk, walk_stages
 from ipu_runtime.plan.memory.remedies import find_remedies
-from ipu_runtime.plan.plan import LayerPlan, Plan, PlanRequest, StagePlan
+from ipu_runtime.plan.plan import LayerPlan, Plan, StagePlan
 from ipu_runtime.plan.problem import Problem, Severity, deciding_first
 from ipu_runtime.plan.replica import Replica, describe_replica
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.count_rules import too_many_micro_batches
 from ipu_runtime.plan.rules.replica_counts import replica_count, steps_per_replica
 from ipu_runtime.plan.rules.request_checks import check_request
@@ -162,7 +162,7 @@ def _layer_table(request: PlanRequest, replica: Replica) -> tuple[LayerPlan, ...
         replica.options.ipu.clock_hz,
         replica.table,
     )
-    return without_the_rest(layers, request.model, replica.held, replica.accumulates)
+    return on_tiles(layers, request.model, replica.residency, replica.accumulates)
 
 
 def _stage_plans(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from ipu_runtime.plan.config.modelled_config import DeviceOptions
 from ipu_runtime.plan.costs.fetching import Fetching, StageBytes
 from ipu_runtime.plan.costs.host_io import (
     broadcast_us,
@@ -23,13 +22,14 @@ from ipu_runtime.plan.costs.stage_costs import (
     recomputed_forward,
     sum_stages,
 )
+from ipu_runtime.plan.device_options import DeviceOptions
 from ipu_runtime.plan.hardware import HardwareTable, OptimizerCost, System
-from ipu_runtime.plan.memory.held import Held, what_is_held
+from ipu_runtime.plan.layers.tensors import streamed_bytes
 from ipu_runtime.plan.memory.liveness import stage_tensors, stash_bytes
 from ipu_runtime.plan.memory.memory_plan import MemoryRequest, stage_weights
-from ipu_runtime.plan.model.tensors import streamed_bytes
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.placements import Residency, residency_of
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import (
     ipus_per_replica,
     replica_count,
@@ -101,9 +101,9 @@ class Replica(NamedTuple):
         return self.request.training and (several or self.pipelined)
 
     @property
-    def held(self) -> Held:
+    def residency(self) -> Residency:
         """What of the parameters stays on the tiles."""
-        return what_is_held(self.request.pipeline, self.replicas)
+        return residency_of(self.request.pipeline, self.replicas)
 
     @property
     def pipelined(self) -> bool:
@@ -237,7 +237,7 @@ class Replica(NamedTuple):
             boundaries=self.boundaries,
             replicas=self.replicas,
             checkpointed=self.checkpointed,
-            held=self.held,
+            residency=self.residency,
         )
 
     def time(self) -> Timing:
@@ -332,7 +332,7 @@ class Replica(NamedTuple):
         sizes = map(StageBytes, stash, weights, tensors, trained, state)
         return Fetching(
             pipeline,
-            self.held,
+            self.residency,
             tuple(sizes),
             self.replicas,
             len(set(self.mapping)),

@@ -8,7 +8,7 @@ from typing import Any
 from ipu_runtime.plan.model.model_json import model_from_json
 from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.plain_data import plain
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 
 _OF_INSTANCES = ("instances", "hosts")

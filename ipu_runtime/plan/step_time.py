@@ -16,7 +16,8 @@ from ipu_runtime.plan.costs.links import (
     transfer_us,
 )
 from ipu_runtime.plan.costs.stage_costs import Sums
-from ipu_runtime.plan.plan import PipelineRequest, StepTime
+from ipu_runtime.plan.plan import StepTime
+from ipu_runtime.plan.request import PipelineRequest
 from ipu_runtime.plan.schedule.building import build_schedule
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedule.stage_clock import find_beat

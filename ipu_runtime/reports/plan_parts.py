@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.planner import walk_memory
 from ipu_runtime.plan.problem import Severity
-from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Timeline
 from ipu_runtime.plan.step_parts import step_parts, step_words

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ipu_runtime.plan.model.shapes import LAYER_KINDS
+from ipu_runtime.plan.layers.shapes import LAYER_KINDS
 from tests.fuzz.cases import cases, command
 from tests.fuzz.hostile import changed_tables, changed_toml, damaged, numbers, values
 from workbench.experiment.preset_store import load_preset

@@ -8,8 +8,9 @@ import pytest
 
 from ipu_runtime.engine.describe import program_plan
 from ipu_runtime.plan import planner
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.weight_updates import summed_gradients
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.runs.events import Event, RunStatus

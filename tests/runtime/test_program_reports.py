@@ -17,8 +17,9 @@ from ipu_runtime.compat.plugin.poplar.ops import gen_ipu_ops
 from ipu_runtime.config import reset_ipu_configuration
 from ipu_runtime.engine.describe.own_request import plan_own
 from ipu_runtime.ipu_strategy import IPUStrategy
-from ipu_runtime.plan.model.tensors import streamed_bytes
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.layers.tensors import streamed_bytes
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.request import PlanRequest
 
 pytestmark = pytest.mark.slow
 

@@ -32,8 +32,8 @@ from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.ops import pipelining_ops
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.request_checks import check_request
 from ipu_runtime.plan.schedule.schedule import (
     Recomputation,

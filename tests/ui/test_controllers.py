@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ipu_runtime.plan.layers.shapes import resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec
-from ipu_runtime.plan.model.shapes import resolve_model
 from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.preset_store import load_preset

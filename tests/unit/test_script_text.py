@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_runtime.plan.layers.shapes import resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec
-from ipu_runtime.plan.model.shapes import resolve_model
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.overrides import apply_overrides

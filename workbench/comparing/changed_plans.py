@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.weight_updates import update_changes
 from workbench.comparing.model_words import model_of, model_words
 from workbench.editing.draft import draft_fields, value_in

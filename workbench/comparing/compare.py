@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.weight_updates import effective_rate, samples_per_update
 from workbench.comparing.changed_plans import request_of
 from workbench.comparing.model_words import model_of, model_words

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ipu_runtime.plan.layers.shapes import resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec, ModelSpec
-from ipu_runtime.plan.model.shapes import resolve_model
 from ipu_runtime.plan.problem import Problem
 from workbench.experiment.experiment_spec import Model
 from workbench.experiment.layer_blocks import expand_layers

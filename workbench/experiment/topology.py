@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipu_runtime.plan.hardware import HardwareFileError, find_system
-from ipu_runtime.plan.plan import PipelineRequest
+from ipu_runtime.plan.request import PipelineRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, shard_count
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.locations import hardware_file

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_runtime.plan.config.modelled_config import read_config
 from ipu_runtime.plan.costs.host_io import feed_us, host_rate_gb_s, host_sync_us
 from ipu_runtime.plan.costs.layer_costs import sum_ops
 from ipu_runtime.plan.costs.links import all_reduce_us, count_collectives
+from ipu_runtime.plan.device_options import read_config
 from ipu_runtime.plan.hardware import HardwareTable, System
-from ipu_runtime.plan.model.tensors import streamed_bytes
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.layers.tensors import streamed_bytes
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.replica import describe_replica
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import steady_steps
 from ipu_runtime.plan.step_time import parts_us
 from workbench.optimizing.choice import Choice

@@ -14,14 +14,14 @@ import numpy.typing as npt
 
 from ipu_runtime.plan.costs.op_costs import OpCost
 from ipu_runtime.plan.hardware import HardwareTable
+from ipu_runtime.plan.layers.checkpoints import choose_checkpoints
+from ipu_runtime.plan.layers.tensors import find_tensors, streamed_bytes
 from ipu_runtime.plan.memory.code_size import (
     MATRIX_CODES,
     code_key,
     conv_vertex_bytes,
 )
-from ipu_runtime.plan.memory.kept_tensors import choose_checkpoints
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.model.tensors import find_tensors, streamed_bytes
 from ipu_runtime.plan.plan import Plan
 
 Floats = npt.NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Any
 from ipu_runtime.engine.watch.interception import Program
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
 from ipu_runtime.plan.placements import placed
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica
 from workbench.experiment.ipu_tables import nested_ipu
 from workbench.experiment.losses import LOSSES, Loss, label_values

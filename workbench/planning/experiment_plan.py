@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
 from ipu_runtime.plan.placements import PLACEMENTS
-from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.schedule.schedule import (
     Recomputation,
     ScheduleKind,

@@ -7,8 +7,8 @@ from textwrap import TextWrapper, wrap
 
 from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.problem import Problem
-from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
 from ipu_runtime.plan.step_parts import step_parts, step_words
 from ipu_runtime.reports.epoch_words import epoch_words
 from ipu_runtime.reports.instance_words import host_words, instance_words

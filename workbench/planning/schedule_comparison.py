@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.plan_timeline import plan_timeline, stage_times
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.schedule.building import build_schedule
-from ipu_runtime.plan.schedule.plan_timeline import plan_timeline, stage_times
 from ipu_runtime.plan.schedule.schedule import Schedule, ScheduleKind
 from ipu_runtime.plan.schedule.timeline import Timeline, build_timeline
 from workbench.experiment.experiment_spec import ExperimentSpec

@@ -9,8 +9,9 @@ from typing import Any
 
 from ipu_runtime.plan.band import Band, plan_band
 from ipu_runtime.plan.model.model_json import model_from_json
-from ipu_runtime.plan.plan import IpuMemory, Plan, PlanRequest
+from ipu_runtime.plan.plan import IpuMemory, Plan
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PlanRequest
 from workbench.experiment.preset_store import load_preset
 from workbench.locations import hardware_file
 from workbench.planning.experiment_plan import plan_experiment, plan_inference

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.request_json import request_from_json
 from workbench.runs.events import CallBegan, CallEnded
 from workbench.runs.record_files import RecordError, load_json

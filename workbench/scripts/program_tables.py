@@ -7,7 +7,7 @@ from typing import Any
 from ipu_runtime.engine.watch.observer import ProgramCall
 from ipu_runtime.plan.placements import placed
 from ipu_runtime.plan.plain_data import plain
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.request import PlanRequest
 from workbench.experiment.ipu_tables import nested_ipu
 
 

@@ -10,7 +10,7 @@ from ipu_runtime.engine.describe.model_scope import LayerUse
 from ipu_runtime.engine.describe.placement import Placement
 from ipu_runtime.engine.describe.program_plan import on_device
 from ipu_runtime.engine.watch.interception import Program
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.system.emulated_device import device_for
 
 _API = "ipu_strategy"

@@ -10,7 +10,7 @@ import tensorflow as tf
 from ipu_runtime.engine.describe.program_plan import on_device, values_per_sample
 from ipu_runtime.engine.run.estimator_program import EstimatorProgram
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.system.device import Device
 
 _SLOTS = {

@@ -24,14 +24,14 @@ from ipu_runtime.engine.describe.repeatable_call import (
 from ipu_runtime.engine.describe.shared_weights import SharedWeights
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import layers_inside, shapes_built_for
-from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
-from ipu_runtime.plan.model.shapes import (
+from ipu_runtime.plan.layers.shapes import (
     LAYER_KINDS,
     model_of,
     resolve_inputs,
     setting_problems,
     shaped_layer,
 )
+from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.problem import Problem
 

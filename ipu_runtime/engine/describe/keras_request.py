@@ -8,7 +8,7 @@ from typing import Any
 from ipu_runtime.engine.describe.pipeline_cut import Cut
 from ipu_runtime.engine.describe.program_plan import on_device, values_per_sample
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import replica_count
 from ipu_runtime.system.device import Device
 

@@ -18,8 +18,8 @@ from ipu_runtime.engine.describe.model_graph import NotAGraphError
 from ipu_runtime.engine.describe.model_scope import LayerUse
 from ipu_runtime.engine.describe.repeatable_call import call_of_use
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.plan.layers.shapes import model_of, shaped_layer
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
-from ipu_runtime.plan.model.shapes import model_of, shaped_layer
 from ipu_runtime.plan.problem import Problem
 
 _STAGE = re.compile(r"stage_(\d+)$")

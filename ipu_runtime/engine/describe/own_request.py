@@ -14,8 +14,8 @@ from ipu_runtime.frameworks.inner_graphs import CALLS, LOOPS, holds, inner_graph
 from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.model.operations import TracedWork
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.system.emulated_device import device_for
 
 _VALUE_BYTES = 4

@@ -14,7 +14,7 @@ from ipu_runtime.engine.describe.pipeline_modes import (
     resolve_recomputation,
 )
 from ipu_runtime.plan.placements import PLACEMENTS, requested
-from ipu_runtime.plan.plan import PipelineRequest
+from ipu_runtime.plan.request import PipelineRequest
 from ipu_runtime.plan.schedule.building import build_schedule, overlap_length
 from ipu_runtime.plan.schedule.schedule import Recomputation, Schedule, ScheduleKind
 from ipu_runtime.system.device import Device

@@ -13,9 +13,10 @@ import tensorflow as tf
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.plan.plain_data import plain
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.system.device import Device
 from ipu_runtime.system.file_replacing import replace_file
 from ipu_runtime.system.poplar_flags import current_flags

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from ipu_runtime.plan.count_remedies import working_counts
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.request_checks import check_request
 
 _EXCEPTIONS: dict[str, type[Exception]] = {

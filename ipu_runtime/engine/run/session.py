@@ -55,7 +55,7 @@ from ipu_runtime.frameworks.keras_training import (
     build_for_training,
 )
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.system.device import Device
 from ipu_runtime.system.instances import Instance
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     # Whoever checks a configuration does without numpy.
-    from ipu_runtime.plan.plan import PlanRequest
+    from ipu_runtime.plan.request import PlanRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.request import PlanRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from ipu_runtime.plan.costs.links import all_gather_us
 from ipu_runtime.plan.hardware import System
-from ipu_runtime.plan.memory.held import Held
-from ipu_runtime.plan.plan import PipelineRequest
+from ipu_runtime.plan.placements import Residency
+from ipu_runtime.plan.request import PipelineRequest
 
 
 class FetchedTime(NamedTuple):
@@ -46,7 +46,7 @@ class Fetching(NamedTuple):
     """A pipeline's stages, and what they have to wait for."""
 
     pipeline: PipelineRequest
-    held: Held
+    residency: Residency
     stages: tuple[StageBytes, ...]
     replicas: int
     ipus: int
@@ -65,19 +65,19 @@ class Fetching(NamedTuple):
 
     def updates_us(self) -> tuple[float, ...]:
         """Return the time in which each stage's own is fetched, and sent back."""
-        pipeline, held = self.pipeline, self.held
+        pipeline, residency = self.pipeline, self.residency
         shares = self.replicas if pipeline.shard_optimizer_state else 1
         times = []
         for own in self.stages:
             size = own.state / shares if pipeline.offload_optimizer_state else 0.0
-            size += own.trained * (not held.accumulators)
+            size += own.trained * (not residency.accumulators)
             size += own.weights / self.replicas if self._weights_away else 0.0
             times.append(self._streamed_us(2 * size, self._at_once))
         return tuple(times)
 
     @property
     def _weights_away(self) -> bool:
-        return self.held.gathers and self.pipeline.offload_weights
+        return self.residency.gathers and self.pipeline.offload_weights
 
     @property
     def _at_once(self) -> int:
@@ -90,7 +90,7 @@ class Fetching(NamedTuple):
         if self.pipeline.offload_activations:
             stash_us = self._streamed_us(own.stash, sharing)
         weights_us, sums_us = self._gathered_us(own), 0.0
-        if not self.held.accumulators:
+        if not self.residency.accumulators:
             sums_us = self._streamed_us(2 * own.trained, self._at_once)
         return FetchedTime(
             stash_us + weights_us,
@@ -100,7 +100,7 @@ class Fetching(NamedTuple):
 
     def _gathered_us(self, own: StageBytes) -> float:
         """Return the time in which a stage gets the weights of all its layers."""
-        if not self.held.gathers:
+        if not self.residency.gathers:
             return 0.0
         time = all_gather_us(
             own.weights,

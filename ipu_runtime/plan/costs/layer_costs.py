@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from ipu_runtime.plan.costs.op_costs import ADD, OTHER, UPDATE, Costing, OpCost
 from ipu_runtime.plan.costs.operation_costs import cost_operation
 from ipu_runtime.plan.hardware import OptimizerCost
-from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
-from ipu_runtime.plan.model.shapes import (
+from ipu_runtime.plan.layers.shapes import (
     backward_operations,
     forward_operations,
     kind_of,
+)
+from ipu_runtime.plan.model.model_spec import (
+    Layer,
+    ModelSpec,
+    count_consumers,
+    gradient_needed,
 )
 
 
@@ -71,26 +76,6 @@ class LayerCost(NamedTuple):
     accumulate: tuple[OpCost, ...]
     """Adding the gradients to those of earlier micro-batches."""
     update: tuple[OpCost, ...]
-
-
-@functools.lru_cache(maxsize=64)
-def gradient_needed(model: ModelSpec) -> Mapping[str, bool]:
-    """Tell for every layer whether something before or in it is trained."""
-    needed: dict[str, bool] = {}
-    for layer in model.layers:
-        trained = any(weight.trainable for weight in layer.weights)
-        needed[layer.name] = trained or any(needed[name] for name in layer.inputs)
-    return needed
-
-
-@functools.lru_cache(maxsize=64)
-def count_consumers(model: ModelSpec) -> Mapping[str, int]:
-    """Count how often every layer's output is taken."""
-    consumers = {layer.name: 0 for layer in model.layers}
-    for layer in model.layers:
-        for name in layer.inputs:
-            consumers[name] += 1
-    return consumers
 
 
 @functools.lru_cache(maxsize=512)

@@ -7,10 +7,10 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from ipu_runtime.plan.costs.layer_costs import Cycles, LayerWork, cost_layers, sum_ops
-from ipu_runtime.plan.memory.kept_tensors import recomputed_segments
+from ipu_runtime.plan.layers.checkpoints import recomputed_segments
+from ipu_runtime.plan.layers.shapes import kind_of
+from ipu_runtime.plan.layers.tensors import LABEL_BYTES, find_tensors
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.model.shapes import kind_of
-from ipu_runtime.plan.model.tensors import LABEL_BYTES, find_tensors
 
 
 class Sums(NamedTuple):

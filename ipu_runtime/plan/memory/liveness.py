@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from ipu_runtime.plan.costs.layer_costs import LayerCost, LayerWork, cost_layers
 from ipu_runtime.plan.costs.op_costs import Costing, OpCost
-from ipu_runtime.plan.memory.kept_tensors import choose_checkpoints, recomputed_segments
-from ipu_runtime.plan.model.tensors import TensorTable, find_tensors
+from ipu_runtime.plan.layers.checkpoints import choose_checkpoints, recomputed_segments
+from ipu_runtime.plan.layers.tensors import TensorTable, find_tensors
 
 Floats = NDArray[np.float64]
 

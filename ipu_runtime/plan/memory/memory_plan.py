@@ -6,14 +6,14 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ipu_runtime.plan.config.modelled_config import DeviceOptions
 from ipu_runtime.plan.costs.layer_costs import LayerWork
 from ipu_runtime.plan.costs.op_costs import OpCost
+from ipu_runtime.plan.device_options import DeviceOptions
 from ipu_runtime.plan.hardware import HardwareTable
 from ipu_runtime.plan.memory.code_size import StageCode, ipu_code
-from ipu_runtime.plan.memory.held import Held, largest_layers
 from ipu_runtime.plan.memory.liveness import StageTensors, stage_tensors, stash_bytes
 from ipu_runtime.plan.model.model_spec import ModelSpec
+from ipu_runtime.plan.placements import Residency
 from ipu_runtime.plan.plan import IpuMemory
 
 CATEGORIES = (
@@ -48,8 +48,7 @@ class MemoryRequest(NamedTuple):
     replicas: int
     checkpointed: bool
     """Whether recomputation goes from one checkpoint to the next."""
-    held: Held
-    """What of the parameters stays on the tiles."""
+    residency: Residency
 
     def merged_bytes(self, ipu: int) -> int:
         """Return what merged sums over replicas fill; one alone sums nothing."""
@@ -80,7 +79,7 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
     weights, trained = stage_weights(work.model, stage_of_layer)
     largest = largest_layers(work.model, stage_of_layer)
     slots = work.optimizer.slots if work.cost.training else 0
-    held = request.held
+    residency = request.residency
     scale = table.values["live_scale"]
     memories, codes = [], []
     for ipu in sorted(set(request.mapping)):
@@ -103,13 +102,13 @@ def plan_memory(request: MemoryRequest, table: HardwareTable) -> MemoryPlan:
             live, temporaries = 0, summed
         waiting = sum(stash[stage] * request.fifo_depth[stage] for stage in stages)
         categories = {
-            "weights": int(held.weights * sum(weights[stage] for stage in stages))
-            + held.gathers * max(largest[stage].weights for stage in stages),
+            "weights": int(residency.weights * sum(weights[stage] for stage in stages))
+            + residency.gathers * max(largest[stage].weights for stage in stages),
             "optimizer": slots * own_trained,
             "accumulators": request.accumulates
             * (
                 own_trained
-                if held.accumulators
+                if residency.accumulators
                 else max(largest[stage].trained for stage in stages)
             ),
             "stash": 0 if request.offloads else waiting,
@@ -134,6 +133,25 @@ def stage_weights(
         weights[stage] += layer.parameters * model.weight_bytes
         trained[stage] += layer.trained * model.weight_bytes
     return tuple(weights), tuple(trained)
+
+
+class LargestLayer(NamedTuple):
+    """The most that a layer of a stage has, in bytes."""
+
+    weights: int
+    trained: int
+
+
+@functools.lru_cache(maxsize=512)
+def largest_layers(
+    model: ModelSpec, stage_of_layer: tuple[int, ...]
+) -> tuple[LargestLayer, ...]:
+    """Return the largest weights of every stage: what is there for one layer's run."""
+    weights, trained = ([0] * (max(stage_of_layer) + 1) for _ in range(2))
+    for layer, stage in zip(model.stage_layers, stage_of_layer, strict=True):
+        weights[stage] = max(weights[stage], layer.parameters * model.weight_bytes)
+        trained[stage] = max(trained[stage], layer.trained * model.weight_bytes)
+    return tuple(map(LargestLayer, weights, trained))
 
 
 def _working_set(stages: list[StageTensors]) -> tuple[int, int]:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ipu_runtime.plan.memory.remedies import Remedy
-from ipu_runtime.plan.plan import IpuMemory, Plan, PlanRequest
+from ipu_runtime.plan.plan import IpuMemory, Plan
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.weight_updates import update_changes
 
 

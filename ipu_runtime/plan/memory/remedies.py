@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from ipu_runtime.plan.costs.stage_costs import halve_stages
 from ipu_runtime.plan.placements import PLACEMENTS
-from ipu_runtime.plan.plan import IpuMemory, PipelineRequest, PlanRequest
+from ipu_runtime.plan.plan import IpuMemory
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, replica_count
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind

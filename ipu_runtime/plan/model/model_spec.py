@@ -194,3 +194,23 @@ def _looks(layer: Layer) -> object:
     settings = repr(sorted({**layer.spec.settings, "name": ""}.items()))
     shapes = (layer.input_shapes, layer.output_shape)
     return layer.kind, settings, shapes, layer.weights, layer.traced
+
+
+@functools.lru_cache(maxsize=64)
+def gradient_needed(model: ModelSpec) -> Mapping[str, bool]:
+    """Tell for every layer whether something before or in it is trained."""
+    needed: dict[str, bool] = {}
+    for layer in model.layers:
+        trained = any(weight.trainable for weight in layer.weights)
+        needed[layer.name] = trained or any(needed[name] for name in layer.inputs)
+    return needed
+
+
+@functools.lru_cache(maxsize=64)
+def count_consumers(model: ModelSpec) -> Mapping[str, int]:
+    """Count how often every layer's output is taken."""
+    consumers = {layer.name: 0 for layer in model.layers}
+    for layer in model.layers:
+        for name in layer.inputs:
+            consumers[name] += 1
+    return consumers

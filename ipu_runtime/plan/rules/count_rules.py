@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.pipeline_rules import check_count, has_io_tiles
 from ipu_runtime.plan.rules.replica_counts import (
     ipus_per_replica,

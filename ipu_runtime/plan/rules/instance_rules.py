@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ipu_runtime.plan.hardware import System
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, replica_count
 
 _INSTANCES, _HOSTS = "execution.instances", "execution.hosts"

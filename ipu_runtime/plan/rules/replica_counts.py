@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 
 _STEADY_STEPS = 1000
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.hardware import HardwareFileError, HardwareTable, load_table
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.count_rules import (
     check_ipus,
     check_micro_batches,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.pipeline_rules import (
     check_mapping,
     check_recomputation,

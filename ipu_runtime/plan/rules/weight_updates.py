@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import replica_count
 
 _LINEAR = ("sgd", "momentum")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ipu_runtime.plan.layers.activations import KNOWN_ACTIVATIONS
+from ipu_runtime.plan.layers.shapes import LAYER_KINDS, resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec
-from ipu_runtime.plan.model.shapes import LAYER_KINDS, resolve_model
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 keras = pytest.importorskip("keras")

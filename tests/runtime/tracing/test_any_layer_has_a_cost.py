@@ -12,9 +12,10 @@ import pytest
 from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.model.operations import Operation, OpKind
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.request import PlanRequest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 keras = pytest.importorskip("keras")

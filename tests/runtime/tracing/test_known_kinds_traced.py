@@ -11,15 +11,15 @@ import pytest
 from ipu_runtime.plan.costs.layer_costs import sum_ops
 from ipu_runtime.plan.costs.op_costs import Costing, OpCost
 from ipu_runtime.plan.costs.operation_costs import cost_operation
-from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
-from ipu_runtime.plan.model.shapes import (
+from ipu_runtime.plan.layers.shapes import (
     LAYER_KINDS,
     backward_operations,
     forward_operations,
     model_of,
 )
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PlanRequest
 from tests.runtime.small_presets import NARROW, small_preset
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from ipu_runtime.plan.layers.shapes import backward_operations, forward_operations
 from ipu_runtime.plan.model.operations import OpKind
-from ipu_runtime.plan.model.shapes import backward_operations, forward_operations
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PlanRequest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 keras = pytest.importorskip("keras")

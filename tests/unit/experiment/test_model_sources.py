@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from ipu_runtime.plan.layers.shapes import resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec
-from ipu_runtime.plan.model.shapes import resolve_model
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.preset_store import (
     PresetError,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.request_checks import check_request
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.request_checks import check_request
 from ipu_runtime.plan.schedule.building import (
     build_schedule,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica
 from ipu_runtime.plan.rules.request_checks import check_request
 from ipu_runtime.plan.schedule.building import (

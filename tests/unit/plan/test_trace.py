@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
-from ipu_runtime.plan.schedule.trace import chrome_trace
+from ipu_runtime.plan.plan_timeline import plan_timeline
+from ipu_runtime.plan.trace import chrome_trace
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.planning.experiment_plan import plan_experiment
 

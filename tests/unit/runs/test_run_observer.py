@@ -9,7 +9,8 @@ import pytest
 
 from ipu_runtime.engine.watch.observer import Progress
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.request import PlanRequest
 from workbench.runs import run_observer
 from workbench.runs.events import (
     Compiled,

@@ -149,7 +149,7 @@ def run_plan(args: argparse.Namespace) -> int:
         report_problems(plan.problems, args.experiment)
     if args.trace and code is not ExitCode.USAGE:
         # Late, because only this option needs it.
-        from ipu_runtime.plan.schedule.trace import chrome_trace
+        from ipu_runtime.plan.trace import chrome_trace
 
         trace = chrome_trace(plan)
         write_text(args.trace, json.dumps(trace))

@@ -136,7 +136,7 @@ class StageFigures(Vertical):
 
     def _show_timeline(self, plan: Plan, stale: bool) -> None:
         # It needs NumPy, which the areas before it do without.
-        from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
+        from ipu_runtime.plan.plan_timeline import plan_timeline
 
         timeline = plan_timeline(plan)
         panel = self.query_one("#timeline-panel")

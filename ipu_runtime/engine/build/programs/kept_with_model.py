@@ -22,7 +22,7 @@ from ipu_runtime.engine.watch.planned_program import ProgramPlan
 from ipu_runtime.frameworks.keras_api import tree
 from ipu_runtime.frameworks.keras_training import compile_record
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.system.device import Device
 
 _KEPT = "_ipu_programs"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ipu_runtime.plan.layers.shapes import resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec, ModelSpec
-from ipu_runtime.plan.model.shapes import resolve_model
 
 
 class Chain:

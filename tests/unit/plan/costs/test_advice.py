@@ -8,8 +8,8 @@ import pytest
 
 from ipu_runtime.plan.advice import advise
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, PlanRequest
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from ipu_runtime.plan.config.config_effects import MODELLED_CONFIG, effect_on_pl
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.config.field import Affects
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 
 Figures = tuple[float, ...]
 HALF = {"partialsType": "half"}

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from ipu_runtime.plan.costs.matrix_unit import MatrixMode, MatrixShape, plan_pass
+from ipu_runtime.plan.layers.shapes import resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec, ModelSpec
-from ipu_runtime.plan.model.shapes import resolve_model
-from ipu_runtime.plan.plan import IpuMemory, PipelineRequest, Plan, PlanRequest
+from ipu_runtime.plan.plan import IpuMemory, Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 
 STAGES = (0, 0, 0, 1, 1, 1, 1)

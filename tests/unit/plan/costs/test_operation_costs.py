@@ -10,6 +10,8 @@ import pytest
 
 from ipu_runtime.plan.costs.op_costs import Costing
 from ipu_runtime.plan.costs.operation_costs import cost_operation
+from ipu_runtime.plan.layers.shapes import forward_operations, kind_of, shaped_layer
+from ipu_runtime.plan.layers.tensors import find_tensors
 from ipu_runtime.plan.model.model_json import model_from_json, model_to_json
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.model.operations import (
@@ -19,11 +21,10 @@ from ipu_runtime.plan.model.operations import (
     joined,
     values_at,
 )
-from ipu_runtime.plan.model.shapes import forward_operations, kind_of, shaped_layer
-from ipu_runtime.plan.model.tensors import find_tensors
-from ipu_runtime.plan.plan import Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.request import PlanRequest
 
 COST = Costing(1472, 624 * 1024, 64, 16, half=False)
 PRODUCT = Operation(OpKind.MATMUL, "MatMul", (-1, 256, 128))

@@ -12,8 +12,8 @@ from ipu_runtime.plan.band import FIGURES, SOURCES, plan_band
 from ipu_runtime.plan.changed_hardware import HardwareChange, changed, next_system
 from ipu_runtime.plan.hardware import load_table
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PlanRequest
 
 STEP = FIGURES["ipu_step_us"]
 

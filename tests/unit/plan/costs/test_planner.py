@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipu_runtime.plan.layers.shapes import LAYER_KINDS
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
 from ipu_runtime.plan.model.operations import Operation
-from ipu_runtime.plan.model.shapes import LAYER_KINDS
-from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedule.timeline import StageTimes, Timeline, build_timeline
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ipu_runtime.plan.layers.shapes import LAYER_KINDS, resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec
-from ipu_runtime.plan.model.shapes import LAYER_KINDS, resolve_model
-from ipu_runtime.plan.plan import PlanRequest
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PlanRequest
 
 INPUT = LayerSpec("in", "Input", {"shape": [8, 8, 3]})
 

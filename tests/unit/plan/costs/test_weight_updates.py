@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PlanRequest
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.request_json import request_from_json, request_to_json
 from ipu_runtime.plan.rules.weight_updates import (
     check_learning_rate,

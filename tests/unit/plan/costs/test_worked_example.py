@@ -8,8 +8,9 @@ import pytest
 
 from ipu_runtime.plan.costs.matrix_unit import MatrixMode, MatrixShape, plan_pass
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.plan import PipelineRequest, Plan, PlanRequest
+from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
+from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 
 ONE_PERCENT = 0.01
 FP32 = MatrixMode(8, 16, 8, 4, 4, 1472, 638976)

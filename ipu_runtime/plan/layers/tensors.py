@@ -6,10 +6,14 @@ import functools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ipu_runtime.plan.costs.layer_costs import count_consumers, gradient_needed
 from ipu_runtime.plan.layers.kind import Kept, LayerKind
-from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
-from ipu_runtime.plan.model.shapes import kind_of
+from ipu_runtime.plan.layers.shapes import kind_of
+from ipu_runtime.plan.model.model_spec import (
+    Layer,
+    ModelSpec,
+    count_consumers,
+    gradient_needed,
+)
 
 LABEL_BYTES = 4
 _INPUT_BYTES = {"float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ipu_runtime.plan.costs.layer_costs import Cycles, LayerWork, cost_layers, sum_ops
 from ipu_runtime.plan.costs.op_costs import Costing, OpCost
 from ipu_runtime.plan.hardware import HardwareTable
+from ipu_runtime.plan.layers.tensors import LABEL_BYTES, find_tensors
 from ipu_runtime.plan.memory.code_size import program_code
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.model.tensors import LABEL_BYTES, find_tensors
+from ipu_runtime.plan.placements import ALL_RESIDENT, Residency
 from ipu_runtime.plan.plan import LayerPlan
 
 
@@ -118,3 +120,29 @@ def _layer_bytes(
         for at in range(layers):
             kept[at] += batch * (table.extra_bytes[at] + table.mask_bytes[at])
     return kept, touched
+
+
+def on_tiles(
+    layers: tuple[LayerPlan, ...],
+    model: ModelSpec,
+    residency: Residency,
+    accumulates: bool,
+) -> tuple[LayerPlan, ...]:
+    """Return layers without what is gathered or fetched only while they run."""
+    if residency == ALL_RESIDENT:
+        return layers
+    changed = []
+    for layer, own in zip(layers, model.stage_layers, strict=True):
+        weights = own.parameters * model.weight_bytes if residency.gathers else 0
+        summed = accumulates and not residency.accumulators
+        sums = own.trained * model.weight_bytes if summed else 0
+        away = int(weights * (1 - residency.weights)) + sums
+        changed.append(
+            replace(
+                layer,
+                memory_bytes=layer.memory_bytes - away,
+                resident_bytes=layer.resident_bytes - away,
+                working_bytes=layer.working_bytes + weights + sums,
+            )
+        )
+    return tuple(changed)

@@ -6,8 +6,8 @@ import functools
 import math
 from collections.abc import Sequence
 
+from ipu_runtime.plan.layers.tensors import Tensor, find_tensors
 from ipu_runtime.plan.model.model_spec import ModelSpec
-from ipu_runtime.plan.model.tensors import Tensor, find_tensors
 
 
 def choose_checkpoints(tensors: Sequence[Tensor], layers: int) -> frozenset[int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.schedule.plan_timeline import plan_timeline
+from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Interval, Timeline
 
