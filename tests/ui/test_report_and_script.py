@@ -9,8 +9,8 @@ from ipu_runtime.plan.planner import walk_memory
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import record_run
 from tests.ui.screen_text import screen_text
-from workbench.planning.memory_chart import LABELS, labelled_rows
 from workbench.script_export import export_script
+from workbench.views.memory_chart import LABELS, labelled_rows
 
 
 async def test_report_puts_the_plan_beside_what_was_measured(

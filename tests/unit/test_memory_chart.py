@@ -11,14 +11,14 @@ from ipu_runtime.reports.plan_parts import plan_parts
 from workbench.experiment.preset_store import load_preset
 from workbench.experiment.validation import validate
 from workbench.planning.experiment_plan import plan_experiment
-from workbench.planning.memory_chart import (
+from workbench.views.layout import TextStyle
+from workbench.views.memory_chart import (
     ALWAYS,
     REST,
     area_rows,
     pass_marks,
     walk_lines,
 )
-from workbench.planning.text_table import TextStyle
 
 
 def walks(name: str) -> tuple[MemoryWalk, ...]:

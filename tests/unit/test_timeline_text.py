@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipu_runtime.plan.schedule.building import build_schedule
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
-from workbench.planning.timeline_text import (
+from workbench.views.timeline_text import (
     legend,
     replica_lines,
     timeline_lines,

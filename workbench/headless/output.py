@@ -15,6 +15,7 @@ from ipu_runtime.reports.quantities import four_digits
 from ipu_runtime.system.file_replacing import replace_file
 from workbench.headless.diagnostics import UsageError, say
 from workbench.runs.record_files import explained
+from workbench.views.cells import cell_width, pad
 
 
 def print_line(text: str = "") -> None:
@@ -80,7 +81,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
     """Print aligned columns; numbers to the right, texts to the left."""
     cells = [[_shown(cell) for cell in row] for row in rows]
     widths = [
-        max([len(heading), *(len(row[column]) for row in cells)])
+        max([cell_width(heading), *(cell_width(row[column]) for row in cells)])
         for column, heading in enumerate(headings)
     ]
     numeric = [
@@ -89,7 +90,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
     ]
     for line in ([*headings], *cells):
         padded = [
-            text.rjust(width) if right else text.ljust(width)
+            pad(text, width, right=right)
             for text, width, right in zip(line, widths, numeric, strict=True)
         ]
         print_line("  ".join(padded).rstrip())

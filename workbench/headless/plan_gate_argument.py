@@ -17,10 +17,12 @@ from workbench.planning.plan_gate import (
     Condition,
     GateError,
     PlanFigures,
-    compared_lines,
+    compared_table,
     parse_condition,
 )
 from workbench.runs.record_files import UnknownRecord, read_json
+from workbench.views.layout import TextStyle
+from workbench.views.text import part_text
 
 
 def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +73,7 @@ def gate_keeps(
 def print_comparison(plan: PlanFigures, other: PlanFigures, name: str) -> None:
     """Print this plan's figures beside those of the other."""
     print_line()
-    for line in compared_lines(plan, other, name):
+    for line in part_text(compared_table(plan, other, name), TextStyle()):
         print_line(line)
 
 
@@ -88,7 +90,7 @@ def _other_plan(args: argparse.Namespace) -> PlanFigures:
     if reason := plan.get("not_modelled"):
         raise UsageError([Problem("--compare", f"{name} has no figures; {reason}")])
     try:
-        compared_lines(plan, plan, name)
+        compared_table(plan, plan, name)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise UsageError(
             [Problem("--compare", f"{name} holds no plan with figures")]

@@ -9,11 +9,11 @@ from typing import Any
 from ipu_runtime.plan.advice import advise
 from workbench.headless.output import print_line, print_table
 from workbench.headless.runs_text import TIME_HEADS, print_curves
-from workbench.planning.plan_text import plan_lines
-from workbench.planning.text_table import TextStyle
 from workbench.runs.run_store import StoredRun
 from workbench.runs.script_calls import calls_of, recorded_plan
 from workbench.runs.series import RATES, TIMES, TRAINING
+from workbench.views.layout import TextStyle
+from workbench.views.plan_text import plan_lines
 
 _MOST_CALLS = 40
 

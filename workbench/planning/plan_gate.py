@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.config.field import nearest
+from ipu_runtime.reports.document import Column, Row, Table
 from ipu_runtime.reports.quantities import byte_size, four_digits, microseconds, share
-from workbench.planning.text_table import table_lines
 
 PlanFigures = Mapping[str, Any]
 """A plan as `plan --json` prints it and `plan.json` holds it."""
@@ -124,15 +124,17 @@ def parse_condition(text: str, *, compared: bool) -> Condition:
     return Condition(text.strip(), name, of_change, found["sign"], limit)
 
 
-def compared_lines(plan: PlanFigures, other: PlanFigures, name: str) -> list[str]:
+def compared_table(plan: PlanFigures, other: PlanFigures, name: str) -> Table:
     """Return the figures of a plan beside those of another."""
     rows = []
     for title, (unit, figure) in _FIGURES.items():
         new, old = figure(plan), figure(other)
         same = not _other_units(title, plan, other)
         changed = _CHANGE.shown(_change(new, old)) if same else "-"
-        rows.append((title, unit.shown(new), unit.shown(old), changed))
-    return table_lines(("", "this plan", name, "change"), rows)
+        rows.append(Row((title, unit.shown(new), unit.shown(old), changed)))
+    titles = ("this plan", name, "change")
+    columns = (Column(), *(Column(title, right=True) for title in titles))
+    return Table(columns, tuple(rows))
 
 
 def _other_units(name: str, plan: PlanFigures, other: PlanFigures) -> str:

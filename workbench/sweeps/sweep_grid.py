@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem
 from workbench.experiment.overrides import FIELD_OF_PATH
-from workbench.planning.text_table import shortened
 
+_MOST_SHOWN = 40
+"""Characters of a wrong value that are worth reading."""
 STAGES = "stages"
 """Axis that is no field: layers are balanced over so many stages at every point."""
 _EVERY_LAYER = "pipeline.stages"
@@ -69,7 +70,9 @@ def parse_grid(texts: Sequence[str]) -> tuple[tuple[Axis, ...], tuple[Problem, .
             wrong := [value for value in values if not _COUNT.fullmatch(value)]
         ):
             hint = "use whole numbers from 1, which is no pipeline"
-            text = f"{shortened(repr(wrong[0]), 40)} stages"
+            given = repr(wrong[0])
+            given = given if len(given) <= _MOST_SHOWN else f"{given[:_MOST_SHOWN]}…"
+            text = f"{given} stages"
             problems.append(Problem("--grid stages", text, hint))
         elif path == _EVERY_LAYER and any(map(_COUNT.fullmatch, values)):
             text = "takes the stage of every layer, for example [0,0,1]"

@@ -9,12 +9,12 @@ from textual.app import ComposeResult
 from textual.events import Resize
 from textual.screen import Screen
 
+from ipu_runtime.reports.document import BAD, MARK, MUTED
 from workbench.runs.verdict import remedy
 from workbench.ui.actions import LIVE, MENDING, footer_actions
 from workbench.ui.areas.area import Area
 from workbench.ui.areas.catalogue import AREAS, EXPERIMENT_AREAS, AreaStack
 from workbench.ui.content.frame import header_left, header_right, next_hint, run_state
-from workbench.ui.content.pieces import BAD, MARK, MUTED, line
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.runs import RunController
 from workbench.ui.steady_size import SteadySize
@@ -23,6 +23,7 @@ from workbench.ui.widgets.plain import Horizontal, Static
 from workbench.ui.widgets.row_list import RowList
 from workbench.ui.widgets.run_messages import ForkWanted
 from workbench.ui.widgets.sidebar import Sidebar
+from workbench.views.content import line
 
 
 class MainScreen(SteadySize, Screen[None]):

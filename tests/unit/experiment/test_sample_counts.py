@@ -19,9 +19,9 @@ from workbench.data.sample_counts import (
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.experiment_plan import plan_experiment
-from workbench.planning.plan_text import plan_lines
-from workbench.planning.text_table import TextStyle
 from workbench.script_export import export_script
+from workbench.views.layout import TextStyle
+from workbench.views.plan_text import plan_lines
 
 TEN = "execution.steps_per_execution=10"
 MADE_UP = ("data.dataset=synthetic", "execution.steps_per_execution=epoch")

@@ -14,7 +14,6 @@ from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.preset_store import list_presets
 from workbench.optimizing.goal import Aim, Goal
 from workbench.optimizing.outcome import optimize
-from workbench.optimizing.outcome_text import outcome_lines, outcome_row
 from workbench.optimizing.search import Search
 from workbench.optimizing.search_space import SearchSpace
 from workbench.planning.balancing import balanced_experiment
@@ -25,6 +24,7 @@ from workbench.planning.same_training import (
     training_changes,
     update_samples,
 )
+from workbench.views.outcome_text import outcome_lines, outcome_row
 
 PRESETS = [preset.name for preset in list_presets()]
 

@@ -19,10 +19,10 @@ from workbench.optimizing import cut_bounds
 from workbench.optimizing.choice import Choice, own_choice, with_choice
 from workbench.optimizing.goal import Aim, Goal
 from workbench.optimizing.outcome import optimize
-from workbench.optimizing.outcome_text import outcome_row
 from workbench.optimizing.search import Search
 from workbench.optimizing.search_space import FIXABLE, SearchSpace
 from workbench.planning.experiment_plan import plan_experiment
+from workbench.views.outcome_text import outcome_row
 
 _UNSEARCHED = frozenset(
     {"ipu.io_tiles.num_io_tiles", "ipu.convolutions.poplar_options"}

@@ -11,8 +11,8 @@ from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request_json import request_from_json, request_to_json
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.planning.experiment_plan import plan_experiment, plan_request
-from workbench.planning.plan_text import plan_lines
-from workbench.planning.text_table import TextStyle
+from workbench.views.layout import TextStyle
+from workbench.views.plan_text import plan_lines
 
 RACKS = (
     "execution.system=Pod256",

@@ -17,8 +17,8 @@ from workbench.headless.experiment_argument import (
 from workbench.headless.output import print_json, print_line
 from workbench.headless.update_argument import add_update_samples, asked_samples
 from workbench.planning.balance_json import balance_row
-from workbench.planning.balance_text import balance_lines
 from workbench.planning.balancing import balanced_experiment
+from workbench.views.balance_text import balance_lines
 
 
 def add_parser(subparsers: Any) -> None:

@@ -35,9 +35,9 @@ from workbench.headless.update_argument import (
 from workbench.locations import hardware_file
 from workbench.optimizing.goal import Aim, Goal
 from workbench.optimizing.outcome import Outcome, optimize
-from workbench.optimizing.outcome_text import outcome_lines, outcome_row
 from workbench.optimizing.search_space import FIXABLE, SearchSpace
 from workbench.planning.experiment_plan import plan_experiment
+from workbench.views.outcome_text import outcome_lines, outcome_row
 
 
 def add_parser(subparsers: Any) -> None:

@@ -36,7 +36,7 @@ from workbench.headless.plan_gate_argument import (
     read_gate,
 )
 from workbench.planning.experiment_plan import plan_experiment, plan_inference
-from workbench.planning.text_table import TextStyle
+from workbench.views.layout import TextStyle
 
 
 def add_parser(subparsers: Any) -> None:
@@ -105,14 +105,14 @@ def run_plan(args: argparse.Namespace) -> int:
     if args.band:
         # Late, because only this option needs them.
         from ipu_runtime.plan.band import plan_band
-        from workbench.planning.band_text import band_lines, band_row
+        from workbench.views.band_text import band_lines, band_row
 
         if band := plan_band(plan):
             more_json["band"] = band_row(band)
             more_text += ["", *band_lines(band)]
     if args.memory:
         from ipu_runtime.plan.planner import walk_memory
-        from workbench.planning.memory_chart import walk_lines
+        from workbench.views.memory_chart import walk_lines
 
         if walks := walk_memory(plan):
             more_json["memory_walk"] = walks_to_json(walks)
@@ -124,8 +124,8 @@ def run_plan(args: argparse.Namespace) -> int:
         elif code is not ExitCode.USAGE:
             # Late, because planning in a loop should start quickly.
             from workbench.planning.advising import advise_experiment
-            from workbench.planning.plan_text import plan_lines
             from workbench.runs.cpu_figures import cpu_lines
+            from workbench.views.plan_text import plan_lines
 
             title = (
                 f"{name}: {spec.experiment.title}" if spec.experiment.title else name
@@ -140,7 +140,7 @@ def run_plan(args: argparse.Namespace) -> int:
             for line in (*shown, *more_text):
                 print_line(line)
             if args.schedules:
-                from workbench.planning.schedule_text import schedule_lines
+                from workbench.views.schedule_text import schedule_lines
 
                 print_line()
                 for line in schedule_lines(spec, plan, text_style(args)):

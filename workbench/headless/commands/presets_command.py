@@ -20,6 +20,7 @@ from workbench.headless.experiment_argument import (
 )
 from workbench.headless.output import print_json, print_line
 from workbench.planning.experiment_plan import plan_experiment
+from workbench.views.cells import pad
 
 
 def add_parser(subparsers: Any) -> None:
@@ -57,7 +58,7 @@ def _list(args: argparse.Namespace) -> int:
             print_line(f"{preset.group}" if not heading else f"\n{preset.group}")
             heading = preset.group
         title = "cannot be read" if preset.problems else preset.title
-        print_line(f"  {preset.name:<32}{title}")
+        print_line(f"  {pad(preset.name, 32)}{title}")
         report_problems(preset.problems)
     return ExitCode.DONE
 
@@ -104,7 +105,7 @@ def _show(args: argparse.Namespace) -> int:
             for name, value in layer.items()
             if name not in ("name", "kind")
         )
-        title = f"{layer['name']:<20} {layer['kind']:<16}"
+        title = f"{pad(layer['name'], 20)} {layer['kind']:<16}"
         print_line(f"model.layers[{position}]  {title} {settings}")
     return ExitCode.DONE
 

@@ -45,7 +45,7 @@ def run_validate(args: argparse.Namespace) -> int:
             for row in list(validation_rows()):
                 print_json(row)
         else:
-            from workbench.published.validation_text import validation_lines
+            from workbench.views.validation_text import validation_lines
 
             for line in list(validation_lines(text_style(args))):
                 print_line(line)

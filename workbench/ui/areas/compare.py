@@ -13,6 +13,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from ipu_runtime.reports.document import HEADING, MUTED
 from ipu_runtime.reports.quantities import byte_size
 from workbench.comparing.compare import Comparison, compare_runs
 from workbench.export.run_export import runs_to_csv
@@ -31,13 +32,13 @@ from workbench.ui.content.comparison import (
     row_in_full,
     sign_of,
 )
-from workbench.ui.content.pieces import HEADING, MUTED, line, lines
 from workbench.ui.screens.reader import Reader
 from workbench.ui.themes import RUN_COLOURS
 from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Static, Vertical, VerticalScroll
 from workbench.ui.widgets.row_list import RowList
+from workbench.views.content import line, lines
 
 if TYPE_CHECKING:
     from workbench.comparing.memory_curves import MemoryCurve

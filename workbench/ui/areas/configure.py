@@ -13,20 +13,11 @@ from textual.widget import Widget
 from ipu_runtime.plan.config.config_effects import effect_on_plan
 from ipu_runtime.plan.config.field import Affects, Field, Kind
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED, WARN
 from workbench.editing.draft import Draft, draft_fields, value_text
 from workbench.experiment.field_values import describe_valid
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import (
-    BAD,
-    GOOD,
-    MARK,
-    MUTED,
-    WARN,
-    line,
-    lines,
-    wrapped,
-)
 from workbench.ui.content.plan_summary import plan_line, plan_summary
 from workbench.ui.screens.question import Choose
 from workbench.ui.widgets.field_editor import FieldEditor
@@ -35,6 +26,8 @@ from workbench.ui.widgets.filter_line import FilterLine
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Horizontal, Static, Vertical, VerticalScroll
 from workbench.ui.widgets.row_list import RowList
+from workbench.views.cells import wrapped
+from workbench.views.content import line, lines
 
 _CHOICES_BY_SPACE = (Kind.BOOL, Kind.CHOICE)
 

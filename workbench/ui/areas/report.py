@@ -12,12 +12,12 @@ from textual.widget import Widget
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import walk_memory
+from ipu_runtime.reports.document import MUTED
 from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.run_store import StoredRun
 from workbench.runs.script_calls import recorded_plan
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import MUTED, line, lines
 from workbench.ui.content.plan_summary import plan_line, plan_summary
 from workbench.ui.content.report import (
     layer_times,
@@ -30,6 +30,7 @@ from workbench.ui.content.report import (
 from workbench.ui.content.script_run import overlay_rows
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Horizontal, VerticalScroll
+from workbench.views.content import line, lines
 
 
 class ReportArea(Area):

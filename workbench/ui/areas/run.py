@@ -20,7 +20,6 @@ from workbench.store_files import size_of
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.instance_table import instances_line, instances_table
-from workbench.ui.content.pieces import lines
 from workbench.ui.content.run_tables import (
     empty_run,
     epoch_table,
@@ -39,6 +38,7 @@ from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Grid, VerticalScroll
 from workbench.ui.widgets.run_messages import ForkWanted
+from workbench.views.content import lines
 
 _PANELS = ("#chart-loss", "#chart-accuracy", "#chart-time", "#epochs-panel")
 _LOG_LOW, _LOG_TALL = 1, 4

@@ -10,11 +10,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from ipu_runtime.reports.document import BAD
 from workbench.script_export import ScriptError, export_script
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import BAD, line
 from workbench.ui.widgets.plain import Static, VerticalScroll
+from workbench.views.content import line
 
 
 class ScriptArea(Area):

@@ -7,15 +7,17 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.content import Content
 
+from ipu_runtime.reports.document import HEADING, MUTED, WARN
 from ipu_runtime.reports.quantities import four_decimals, microseconds
 from workbench.editing.draft import Draft
 from workbench.experiment.printed_figures import figures_in, printed_figures
 from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
-from workbench.ui.content.pieces import HEADING, MUTED, WARN, line, lines, wrapped
 from workbench.ui.content.plan_summary import plan_summary
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Horizontal, VerticalScroll
+from workbench.views.cells import wrapped
+from workbench.views.content import line, lines
 
 _FIGURES = f"{'epoch':<5}{'loss':>7}{'accuracy':>9}{'per batch':>10}{'time':>7}"
 

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import GOOD, HEADING, MARK, MUTED
 from ipu_runtime.reports.quantities import four_digits, plural
 from workbench.comparing.compare import Comparison, MetricRow
 from workbench.comparing.model_words import layer_words, model_words
@@ -15,20 +16,10 @@ from workbench.comparing.run_names import short_names, value_words
 from workbench.editing.draft import draft_fields, value_in
 from workbench.experiment.field_differences import FieldDifference, flatten
 from workbench.runs.run_store import StoredRun
-from workbench.ui.content.pieces import (
-    GOOD,
-    HEADING,
-    MARK,
-    MUTED,
-    Part,
-    fit,
-    fit_apart,
-    line,
-    lines,
-    wrapped,
-)
 from workbench.ui.themes import RUN_COLOURS, RUN_MARKERS, hex_colour
 from workbench.ui.widgets.row_list import Row
+from workbench.views.cells import cell_width, cut, fit, fit_apart, wrapped
+from workbench.views.content import StyledPart, line, lines
 
 MODEL = "model"
 _NAME_WIDTH = 29
@@ -59,7 +50,7 @@ class _Columns:
     width: int
     hidden: int
 
-    def cells(self, text_of: Callable[[int], tuple[str, str]]) -> list[Part]:
+    def cells(self, text_of: Callable[[int], tuple[str, str]]) -> list[StyledPart]:
         """Return the cells of a row; each has a text and a style."""
         cells = [text_of(index) for index in self.shown]
         texts = fit_apart([text for text, _ in cells], self.width - 1)
@@ -169,7 +160,7 @@ def _heading(comparison: Comparison, columns: _Columns, view: CompareView) -> li
     for number, (left, *cells) in enumerate(zip_longest(fields, *texts, fillvalue="")):
         if number == _HEADING_LINES:
             break
-        parts: list[Part] = [(fit(f"  {left}", _NAME_WIDTH), MUTED)]
+        parts: list[StyledPart] = [(fit(f"  {left}", _NAME_WIDTH), MUTED)]
         for index, text in zip(columns.shown, cells, strict=True):
             sign, style = sign_of(index)
             chosen = " reverse" if index == view.column else ""
@@ -295,13 +286,13 @@ def legend(comparison: Comparison, width: int) -> Content:
 
 
 def _legend_rows(names: Sequence[str], width: int) -> list[Content]:
-    rows: list[list[Part]] = [[" "]]
+    rows: list[list[StyledPart]] = [[" "]]
     used = 1
     for index, name in enumerate(names):
         sign, style = sign_of(index)
-        if used > 1 and used + len(name) + 2 > width:
+        if used > 1 and used + cell_width(name) + 2 > width:
             rows.append([" "])
             used = 1
-        rows[-1] += [(f"{sign} ", style), fit(name, min(len(name), width - 3)), "   "]
-        used += len(name) + 5
+        rows[-1] += [(f"{sign} ", style), cut(name, width - 3), "   "]
+        used += cell_width(name) + 5
     return [line(*parts) for parts in rows]

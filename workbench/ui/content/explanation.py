@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
 from workbench.comparing.explaining import Explanation, change_words
 from workbench.comparing.explanation_lines import (
     ORDER_NOTE,
     WaterfallLine,
     waterfall,
 )
-from workbench.ui.content.pieces import (
-    BAD,
-    GOOD,
-    HEADING,
-    MUTED,
-    WARN,
-    line,
-    lines,
-    wrapped,
-)
+from workbench.views.cells import wrapped
+from workbench.views.content import line, lines
 
 _DELTA, _TIME, _MEMORY, _RATE, _BAR = 20, 9, 7, 10, 14
 _WIDE = 84

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import MARK, MUTED
 from ipu_runtime.reports.quantities import duration
 from workbench.runs.events import RunStatus
 from workbench.runs.run_monitor import RunMonitor
 from workbench.scripts.script_command import ScriptCommand
-from workbench.ui.content.pieces import MARK, MUTED, line
 from workbench.ui.content.plan_summary import device_line
 from workbench.ui.content.run_words import SYMBOLS
 from workbench.ui.controllers.experiment import ExperimentController
 from workbench.ui.controllers.run_board import RunBoard
+from workbench.views.content import line
 
 _ROOM_FOR_DEVICE = 100
 

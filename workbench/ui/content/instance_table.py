@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import HEADING, MUTED, WARN
 from ipu_runtime.reports.quantities import microseconds
 from workbench.instances.instance_spread import slowest, spread_words
 from workbench.runs.events import InstanceState
-from workbench.ui.content.pieces import HEADING, MUTED, WARN, fit, line, lines
+from workbench.views.cells import fit
+from workbench.views.content import line, lines
 
 
 def instances_line(states: Sequence[InstanceState], width: int) -> Content:

@@ -9,9 +9,11 @@ from textual.content import Content
 
 from ipu_runtime.plan.model.model_spec import Layer
 from ipu_runtime.plan.plan import LayerPlan
+from ipu_runtime.reports.document import MARK, MUTED
 from ipu_runtime.reports.quantities import byte_size, plural
 from workbench.editing.layer_groups import LayerGroup
-from workbench.ui.content.pieces import MARK, MUTED, Part, fit, fit_apart, line
+from workbench.views.cells import fit, fit_apart
+from workbench.views.content import StyledPart, line
 
 _STAGE_STYLES = ("$primary", "$accent", "$success", "$secondary")
 
@@ -165,7 +167,7 @@ def minimap(stages: Sequence[int], span: LayerSpan, width: int) -> Content:
     """Return the whole model in one line: stages as long as their layers, and where."""
     count, room = len(stages), max(width - 10, 8)
     of_cell = [stages[cell * count // room] for cell in range(room)]
-    parts: list[Part] = [("  model ", MUTED)]
+    parts: list[StyledPart] = [("  model ", MUTED)]
     for cell, stage in enumerate(of_cell):
         start = next(i for i, other in enumerate(of_cell) if other == stage)
         text = str(stage).ljust(room, "━")[cell - start]

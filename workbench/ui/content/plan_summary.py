@@ -9,6 +9,7 @@ from textual.content import Content
 
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.step_parts import step_parts, step_words
+from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
 from ipu_runtime.reports.epoch_words import epoch_words
 from ipu_runtime.reports.instance_words import instance_words
 from ipu_runtime.reports.quantities import (
@@ -21,18 +22,8 @@ from ipu_runtime.reports.quantities import (
     share,
 )
 from workbench.editing.draft import Draft
-from workbench.ui.content.pieces import (
-    BAD,
-    GOOD,
-    HEADING,
-    MUTED,
-    WARN,
-    bar,
-    fit,
-    line,
-    lines,
-    wrapped,
-)
+from workbench.views.cells import bar, fit, wrapped
+from workbench.views.content import line, lines
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import IpuMemory, Plan, StepTime

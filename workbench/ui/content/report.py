@@ -7,10 +7,15 @@ from textual.content import Content
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import IpuMemory, Plan
 from ipu_runtime.plan.step_parts import step_words
+from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
 from ipu_runtime.reports.instance_words import instance_sentence
 from ipu_runtime.reports.memory_words import alive_rows, always_words, peak_sentence
 from ipu_runtime.reports.quantities import byte_size, count, microseconds, plural, share
-from workbench.planning.memory_chart import (
+from workbench.runs.run_monitor import RunMonitor
+from workbench.ui.content.plan_summary import time_parts
+from workbench.views.cells import bar, fit, wrapped
+from workbench.views.content import StyledPart, line
+from workbench.views.memory_chart import (
     ALWAYS,
     LABELS,
     NOTHING,
@@ -18,20 +23,6 @@ from workbench.planning.memory_chart import (
     labelled_rows,
     pass_marks,
 )
-from workbench.runs.run_monitor import RunMonitor
-from workbench.ui.content.pieces import (
-    BAD,
-    GOOD,
-    HEADING,
-    MUTED,
-    WARN,
-    Part,
-    bar,
-    fit,
-    line,
-    wrapped,
-)
-from workbench.ui.content.plan_summary import time_parts
 
 _SHADES = "░▒▓█"
 _SCALE = "from ░ the emptiest to █ the fullest tile, X too full"
@@ -116,7 +107,7 @@ def memory_over_steps(
     across = max(8, width - LABELS)
     area = labelled_rows(walk, across, _CHART_ROWS, ascii_only=ascii_only)
     for label, cells in area:
-        parts: list[Part] = [(text, _AREA_STYLES[kind]) for text, kind in cells]
+        parts: list[StyledPart] = [(text, _AREA_STYLES[kind]) for text, kind in cells]
         rows.append(line((label, MUTED), *parts))
     rows.append(line((f"{'':{LABELS}}{pass_marks(walk.steps, across)}", MUTED)))
     shade = ":" if ascii_only else "░"
@@ -145,7 +136,7 @@ def memory_table(plan: Plan, width: int) -> list[Content]:
     rows.append(line((f"{'sum over tiles':<14}{used}", "bold")))
     room = "".join(f"{byte_size(item.capacity_bytes):>11}" for item in shown)
     rows.append(line((f"{'capacity':<14}{room}", MUTED)))
-    parts: list[Part] = [fit("fullest tile", 14)]
+    parts: list[StyledPart] = [fit("fullest tile", 14)]
     for item in shown:
         parts.append((f"{share(item.memory_fraction):>11}", GOOD if item.fits else BAD))
     rows.append(line(*parts))
@@ -171,7 +162,7 @@ def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
     ]
     least, most = min(tiles), max(tiles)
     for begin in range(0, len(cells), across):
-        parts: list[Part] = [
+        parts: list[StyledPart] = [
             _shade(cell, least, most, capacity)
             for cell in cells[begin : begin + across]
         ]

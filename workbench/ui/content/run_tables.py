@@ -8,26 +8,17 @@ from typing import Any
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import BAD, GOOD, HEADING, MARK, MUTED, WARN
 from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
 from workbench.experiment.experiment_spec import Figure
 from workbench.experiment.printed_figures import PrintedFigures
 from workbench.runs.events import EpochEnded, Evaluated, RunStatus
 from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.verdict import verdict
-from workbench.ui.content.pieces import (
-    BAD,
-    GOOD,
-    HEADING,
-    MARK,
-    MUTED,
-    WARN,
-    bar,
-    line,
-    lines,
-    wrapped,
-)
 from workbench.ui.content.run_words import SYMBOLS
 from workbench.ui.content.script_run import script_next
+from workbench.views.cells import bar, cell_width, wrapped
+from workbench.views.content import line, lines
 
 _WITH_RATES = 66
 """Columns from which an epoch has its throughput too."""
@@ -63,7 +54,7 @@ def progress_line(monitor: RunMonitor, width: int) -> Content:
     state = f"{sign} {monitor.status.value}"
     if monitor.live and monitor.activity != "training":
         tail = f"{done}  {monitor.activity:<14} "
-    space = max(6, width - len(head) - len(tail) - len(state) - 2)
+    space = max(6, width - cell_width(head) - len(tail) - len(state) - 2)
     filled = bar(monitor.fraction, space)
     return line(
         (head, "bold"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED, WARN
 from workbench.runs.events import RunStatus
-from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, WARN
 
 SYMBOLS: dict[RunStatus, tuple[str, str]] = {
     RunStatus.QUEUED: ("○", MUTED),

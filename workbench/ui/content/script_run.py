@@ -7,20 +7,15 @@ from pathlib import Path
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import HEADING, MUTED
 from ipu_runtime.reports.plain_text import without_terminal_codes
 from ipu_runtime.reports.quantities import plural
 from workbench.runs.events import CallBegan, RunStatus
 from workbench.runs.run_monitor import RunMonitor
 from workbench.scripts.script_command import ScriptCommand
 from workbench.store_files import read_end
-from workbench.ui.content.pieces import (
-    HEADING,
-    MUTED,
-    Part,
-    line,
-    lines,
-    wrapped,
-)
+from workbench.views.cells import cell_width, wrapped
+from workbench.views.content import StyledPart, line, lines
 
 _MOST_BYTES = 4_000
 _KEYS = "  [ ] other calls"
@@ -55,12 +50,12 @@ def calls_line(calls: Sequence[CallBegan], chosen: str, width: int) -> Content:
             for low, high in wider
             if low >= 0
             and high < len(texts)
-            and sum(len(text) + 1 for text in texts[low : high + 1]) <= room
+            and sum(cell_width(text) + 1 for text in texts[low : high + 1]) <= room
         ]
         if not fitting:
             break
         first, last = fitting[0]
-    parts: list[Part] = [" … " if first else " "]
+    parts: list[StyledPart] = [" … " if first else " "]
     for index in range(first, last + 1):
         style = "reverse" if names[index] == chosen else ""
         parts += [(texts[index], style), " "]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from textual.content import Content
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.reports.document import BAD, GOOD, MUTED, WARN
 from ipu_runtime.reports.quantities import share
 from workbench.ui.content.layer_rows import stage_style
-from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, bar, line
+from workbench.views.cells import bar
+from workbench.views.content import line
 
 _EVEN, _UNEVEN = 1.1, 1.5
 

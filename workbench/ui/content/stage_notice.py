@@ -10,12 +10,14 @@ from textual.content import Content
 
 from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED
 from ipu_runtime.reports.quantities import change, microseconds
 from workbench.editing.draft import Draft, check_tables, with_values
 from workbench.editing.mending import change_words
 from workbench.editing.stage_editor import Edited
 from workbench.planning.advising import advice_words, reason_words
-from workbench.ui.content.pieces import BAD, GOOD, MARK, MUTED, line, lines, wrapped
+from workbench.views.cells import wrapped
+from workbench.views.content import line, lines
 
 
 def why_notice(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED
 from ipu_runtime.reports.quantities import (
     count,
     duration,
@@ -18,18 +19,9 @@ from workbench.comparing.run_names import short_names
 from workbench.sweeps.sweep_point import HIGHER_IS_BETTER, PointResult
 from workbench.sweeps.sweep_record import SweepDefinition
 from workbench.sweeps.sweep_surface import surface
-from workbench.ui.content.pieces import (
-    BAD,
-    GOOD,
-    MARK,
-    MUTED,
-    Part,
-    bar,
-    fit,
-    line,
-    wrapped,
-)
 from workbench.ui.widgets.row_list import Row
+from workbench.views.cells import bar, cell_width, fit, wrapped
+from workbench.views.content import StyledPart, line
 
 _SHADES = "·░▒▓█"
 _BAR = 6
@@ -89,7 +81,9 @@ def sweep_columns(definition: SweepDefinition, width: int) -> tuple[Column, ...]
     if definition.halving is not None:
         metrics = _HALVED
     widths = {
-        axis.path: min(_WIDEST_AXIS, max(len(names[axis.path]), *map(len, axis.values)))
+        axis.path: min(
+            _WIDEST_AXIS, max(map(cell_width, (names[axis.path], *axis.values)))
+        )
         for axis in definition.axes
     }
     room = width - 3
@@ -114,7 +108,7 @@ def _narrow(column: Column) -> Column:
 
 def heading(columns: Sequence[Column], sorted_by: int, reverse: bool) -> Content:
     """Return the titles, the sorted column marked."""
-    parts: list[Part] = ["   "]
+    parts: list[StyledPart] = ["   "]
     for place, column in enumerate(columns):
         mark = ("▲" if reverse else "▼") if place == sorted_by else ""
         right = column.show is not None
@@ -147,7 +141,7 @@ def point_rows(
 
 
 def _line(point: PointResult, columns: Sequence[Column], best: bool) -> Content:
-    parts: list[Part] = [(" * ", GOOD) if best else "   "]
+    parts: list[StyledPart] = [(" * ", GOOD) if best else "   "]
     for column in columns:
         if column.show is None:
             parts.append(fit(point.values[column.key], column.width - 1) + " ")
@@ -172,7 +166,7 @@ def sweep_map(
         return []
     names = short_names([axis.path for axis in definition.axes])
     show, down = column.show, found.down
-    label = max(len(names[down.path]), *map(len, down.values)) + 2
+    label = max(map(cell_width, (names[down.path], *down.values))) + 2
     if found.across is None:
         rows = [line((f"{column.title} by {names[down.path]}", MUTED))]
         room, most = min(60, width - label - 12), max(found.best.values())
@@ -195,7 +189,7 @@ def sweep_map(
         line(" " * label, *((f"{fit(v, cell - 1):>{cell}}", MUTED) for v in across))
     )
     for value in down.values:
-        parts: list[Part] = [fit(value, label)]
+        parts: list[StyledPart] = [fit(value, label)]
         for other in across:
             good = found.share(value, other, column.key)
             if good is None:

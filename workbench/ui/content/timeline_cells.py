@@ -13,8 +13,9 @@ from textual.content import Content, Span
 from ipu_runtime.plan.schedule.repeated import Repeated
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Interval, Timeline
+from ipu_runtime.reports.document import MUTED
 from workbench.planning.timeline_reading import task_label
-from workbench.ui.content.pieces import MUTED, Part, line
+from workbench.views.content import StyledPart, line
 
 PHASE_STYLES: dict[Phase, str] = {
     Phase.FORWARD: "$phase-forward",
@@ -132,7 +133,7 @@ def _drawing(
     """Put the tasks on lines of waiting cells; a label without room is its letter."""
     rows = [line((ruler, MUTED))]
     for ipu, row in zip(timeline.ipus, cells, strict=True):
-        parts: list[Part] = [(f"IPU{ipu}".ljust(LABEL - 1) + "│", MUTED)]
+        parts: list[StyledPart] = [(f"IPU{ipu}".ljust(LABEL - 1) + "│", MUTED)]
         place = LABEL
         for cell in row:
             if cell.start > place:

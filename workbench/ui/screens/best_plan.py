@@ -11,28 +11,30 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ipu_runtime.plan.hardware import find_system
+from ipu_runtime.reports.document import MUTED, WARN
 from ipu_runtime.reports.quantities import change, count, plural
 from workbench.data.sample_counts import count as count_samples
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.locations import hardware_file
 from workbench.optimizing.goal import Aim, Goal
 from workbench.optimizing.outcome import Outcome, optimize
-from workbench.optimizing.outcome_text import (
+from workbench.optimizing.search import Search
+from workbench.optimizing.search_space import SearchSpace
+from workbench.planning.same_training import training_changes, update_samples
+from workbench.planning.staged_spec import changed_values
+from workbench.ui.actions import Scope, bindings_for
+from workbench.ui.steady_size import SteadySize
+from workbench.ui.widgets.plain import Static, Vertical
+from workbench.ui.widgets.row_list import Row, RowList
+from workbench.views.cells import pad
+from workbench.views.content import line, lines
+from workbench.views.outcome_text import (
     certainty,
     extras,
     found_cells,
     remedy,
     update_words,
 )
-from workbench.optimizing.search import Search
-from workbench.optimizing.search_space import SearchSpace
-from workbench.planning.same_training import training_changes, update_samples
-from workbench.planning.staged_spec import changed_values
-from workbench.ui.actions import Scope, bindings_for
-from workbench.ui.content.pieces import MUTED, WARN, line, lines
-from workbench.ui.steady_size import SteadySize
-from workbench.ui.widgets.plain import Static, Vertical
-from workbench.ui.widgets.row_list import Row, RowList
 
 _WIDTHS = (10, 8, 6, 8, 13, 22)
 _KEYS = "enter uses it, o another goal, g any update or the same, esc closes"
@@ -192,4 +194,6 @@ def _heading() -> Content:
 
 
 def _padded(cells: list[str]) -> str:
-    return " ".join(c.rjust(width) for c, width in zip(cells, _WIDTHS, strict=True))
+    return " ".join(
+        pad(c, width, right=True) for c, width in zip(cells, _WIDTHS, strict=True)
+    )

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import HEADING, MARK, MUTED
 from workbench.ui.actions import ActionSpec, Scope, actions_in, all_keys
-from workbench.ui.content.pieces import HEADING, MARK, MUTED, fit, line, lines, wrapped
 from workbench.ui.screens.reader import Reader
+from workbench.views.cells import fit, wrapped
+from workbench.views.content import line, lines
 
 _KEYS, _TITLE = 15, 26
 _REMAPPING = (

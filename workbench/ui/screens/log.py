@@ -6,19 +6,14 @@ from pathlib import Path
 
 from textual.content import Content
 
+from ipu_runtime.reports.document import BAD, HEADING, MUTED
 from ipu_runtime.reports.plain_text import without_terminal_codes
 from workbench.runs.run_monitor import RunMonitor
 from workbench.store_files import names_in, read_end, status_of
-from workbench.ui.content.pieces import (
-    BAD,
-    HEADING,
-    MUTED,
-    line,
-    lines,
-    wrapped,
-)
 from workbench.ui.content.run_tables import log_lines
 from workbench.ui.screens.reader import Reader
+from workbench.views.cells import wrapped
+from workbench.views.content import line, lines
 
 _MOST_BYTES = 20_000
 

@@ -13,16 +13,17 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import DirectoryTree, Input
 
+from ipu_runtime.reports.document import BAD, MUTED
 from workbench.models.model_source import (
     FILE_ENDINGS,
     SOURCE_FORMS,
     application_names,
     looks_like_source,
 )
-from workbench.ui.content.pieces import BAD, MUTED, line
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Horizontal, Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.views.content import line
 
 _KEYS = "tab: text, list, files; enter opens; esc cancels"
 

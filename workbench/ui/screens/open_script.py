@@ -12,10 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from ipu_runtime.reports.document import BAD, MUTED
 from workbench.scripts.script_command import ScriptCommand
-from workbench.ui.content.pieces import BAD, MUTED, line
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Static, Vertical
+from workbench.views.content import line
 
 _HINT = "tab changes the line, enter opens it, esc cancels; F5 then runs it"
 

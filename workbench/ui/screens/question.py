@@ -12,10 +12,12 @@ from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from workbench.ui.content.pieces import BAD, MARK, MUTED, line
+from ipu_runtime.reports.document import BAD, MARK, MUTED
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.views.cells import cell_width, pad
+from workbench.views.content import line
 
 
 class Confirm(SteadySize, ModalScreen[bool]):
@@ -190,12 +192,12 @@ class Choose(SteadySize, ModalScreen[str | None]):
         self._find_effects()
 
     def _show(self) -> None:
-        widest = max(len(choice) for choice in self._choices)
+        widest = max(cell_width(choice) for choice in self._choices)
         self.query_one("#choices", RowList).set_rows(
             [
                 Row(
                     line(
-                        f"  {choice.ljust(widest + 2)}",
+                        f"  {pad(choice, widest + 2)}",
                         (self._effects.get(choice, ""), MUTED),
                     ),
                     choice,

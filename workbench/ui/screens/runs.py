@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from ipu_runtime.reports.document import BAD, MARK, MUTED
 from workbench.runs.run_notes import notes_text
 from workbench.ui.actions import Scope, bindings_for
-from workbench.ui.content.pieces import BAD, MARK, MUTED, fit, line, lines
 from workbench.ui.content.run_words import SYMBOLS, begun_text
 from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.controllers.runs import RunController
@@ -21,6 +21,8 @@ from workbench.ui.widgets.filter_line import FilterLine
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.sidebar_lists import MOST_ROWS
+from workbench.views.cells import fit
+from workbench.views.content import line, lines
 
 _LOOK_EVERY_S = 1.0
 _ID, _BEGUN, _RESULT = 19, 13, 11

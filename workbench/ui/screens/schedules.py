@@ -11,15 +11,17 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.reports.document import BAD, GOOD, MUTED, WARN
 from ipu_runtime.reports.quantities import change, microseconds, share
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.ui.actions import Scope, bindings_for
-from workbench.ui.content.pieces import BAD, GOOD, MUTED, WARN, fit, line
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
+from workbench.views.cells import fit
+from workbench.views.content import line
 
 _OTHER_LINES = 17
 """Lines of the screen that the timeline cannot have."""

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
+from ipu_runtime.reports.document import BAD, MUTED
 from workbench.editing.draft import Draft
 from workbench.experiment.experiment_loading import read_and_checked
 from workbench.runs.record_files import RecordError
@@ -31,7 +32,6 @@ from workbench.sweeps.sweep_record import (
     stored_sweep,
 )
 from workbench.ui.actions import Scope, bindings_for
-from workbench.ui.content.pieces import BAD, MUTED, line, lines
 from workbench.ui.content.sweep_table import (
     heading,
     point_rows,
@@ -45,6 +45,7 @@ from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.views.content import line, lines
 
 _TRAIN = "train"
 _ROOMY = 200

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from textual.content import Content
 from textual.style import Style
 
+from ipu_runtime.reports.document import MARK, MUTED
 from workbench.ui.actions import ActionSpec, keys_shown
-from workbench.ui.content.pieces import MARK, MUTED, Part, line
 from workbench.ui.widgets.plain import Static
+from workbench.views.content import StyledPart, line
 
 
 def _click(action: str) -> Style:
@@ -54,10 +55,10 @@ class TabBar(EdgedBar):
 
     def show_areas(self, titles: Sequence[tuple[str, str]], active: str | None) -> None:
         """Show the areas: pairs of name and title."""
-        parts: list[Part] = []
+        parts: list[StyledPart] = []
         for number, (name, title) in enumerate(titles, start=1):
             text = f" {number} {title} "
-            content = Content.styled(text, "reverse bold" if name == active else MUTED)
+            content = line((text, "reverse bold" if name == active else MUTED))
             parts.append(content.stylize(_click(f"app.area('{name}')")))
             parts.append(" ")
         self.show(line(*parts))

@@ -9,19 +9,12 @@ from textual.content import Content
 
 from ipu_runtime.plan.config.field import Field
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.reports.document import BAD, HEADING, MARK, MUTED, WARN
 from ipu_runtime.reports.quantities import plural
 from workbench.editing.draft import Draft, draft_fields, value_text
-from workbench.ui.content.pieces import (
-    BAD,
-    HEADING,
-    MARK,
-    MUTED,
-    WARN,
-    fit,
-    line,
-    wrapped,
-)
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.views.cells import fit, wrapped
+from workbench.views.content import line
 
 _GROUP = "group:"
 _TITLES = {

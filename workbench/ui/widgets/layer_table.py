@@ -19,8 +19,8 @@ from workbench.ui.content.layer_rows import (
     span_row,
     visible_spans,
 )
-from workbench.ui.content.pieces import lines
 from workbench.ui.widgets.row_list import Row, RowList, cursor_bindings
+from workbench.views.content import lines
 
 _FOLDED_FROM = 40
 """Models of so many layers are folded at first, and have a map."""

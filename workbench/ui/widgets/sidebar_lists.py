@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
+from ipu_runtime.reports.document import BAD, HEADING, MARK, MUTED
 from workbench.experiment.preset_store import Preset
-from workbench.ui.content.pieces import (
-    BAD,
-    HEADING,
-    MARK,
-    MUTED,
-    fit,
-    fit_apart,
-    line,
-    wrapped,
-)
 from workbench.ui.content.run_words import SYMBOLS
 from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.views.cells import fit, fit_apart, wrapped
+from workbench.views.content import line
 
 _ROOM_FOR_TIME = 26
 _NO_RUNS = "no runs yet: F5 starts one"

@@ -15,7 +15,6 @@ from ipu_runtime.reports.quantities import microseconds, share
 from workbench.editing.draft import Draft
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.advising import advise_experiment
-from workbench.ui.content.pieces import lines
 from workbench.ui.content.plan_summary import plan_line
 from workbench.ui.content.stage_bars import (
     balance_words,
@@ -26,6 +25,7 @@ from workbench.ui.content.stage_bars import (
 from workbench.ui.content.stage_notice import advice_line
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.timeline_view import TimelineView
+from workbench.views.content import lines
 
 REST_S = 0.3
 """How long no key may come before other cuts are tried."""

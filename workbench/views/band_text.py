@@ -6,7 +6,7 @@ from typing import Any
 
 from ipu_runtime.plan.band import FIGURES, PlanBand
 from ipu_runtime.reports.quantities import count, microseconds, share
-from workbench.planning.text_table import table_lines
+from workbench.views.text_table import table_lines
 
 _SHOWN = {
     "ipu_us_per_batch": ("per batch", microseconds),

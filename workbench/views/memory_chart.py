@@ -14,7 +14,9 @@ from ipu_runtime.reports.memory_words import (
     peak_sentence,
 )
 from ipu_runtime.reports.quantities import byte_size
-from workbench.planning.text_table import TextStyle, shortened, table_lines
+from workbench.views.cells import cut
+from workbench.views.layout import TextStyle
+from workbench.views.text_table import table_lines
 
 ALWAYS, REST, NOTHING = "always", "rest", ""
 """What a cell of the chart is filled with."""
@@ -122,7 +124,7 @@ def walk_lines(walks: Sequence[MemoryWalk], style: TextStyle) -> list[str]:
     for words in (peak_sentence(walk), f"{sign} always live: {always_words(walk)}"):
         lines += [f"  {row}" for row in wrap(words, style.width - 2)]
     table = [
-        (shortened(name, 32, ascii_only=style.ascii_only), kind, size)
+        (cut(name, 32, ascii_only=style.ascii_only), kind, size)
         for name, kind, size in alive_rows(walk)
     ]
     found = table_lines(["alive there, besides", "as", "bytes"], table, left=(0, 1))

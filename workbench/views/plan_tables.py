@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from ipu_runtime.plan.plan import IpuMemory, LayerPlan, Plan, StagePlan
 from ipu_runtime.reports.quantities import byte_size, microseconds, share
-from workbench.planning.text_table import TextStyle, bar, shortened, table_lines
+from workbench.views.cells import bar, cut
+from workbench.views.layout import TextStyle
+from workbench.views.text_table import table_lines
 
 _MOST_LAYERS = 8
 
@@ -22,7 +24,7 @@ def memory_lines(memory: Sequence[IpuMemory], style: TextStyle) -> list[str]:
     rows = []
     for item in memory:
         filled = item.memory_fraction
-        drawn = bar(filled, 10, ascii_only=style.ascii_only).ljust(10)
+        drawn = bar(filled, 10, ascii_only=style.ascii_only)
         verdict = "fits" if item.fits else "does not fit"
         rows.append(
             [
@@ -79,7 +81,7 @@ def stage_lines(plan: Plan, style: TextStyle) -> list[str]:
             microseconds(stage.forward_us),
             microseconds(stage.backward_us),
             *([microseconds(stage.recompute_us)] if recomputes else []),
-            bar(_busy(stage) / slowest, 8, ascii_only=style.ascii_only).ljust(8),
+            bar(_busy(stage) / slowest, 8, ascii_only=style.ascii_only),
             str(stage.fifo_depth),
             byte_size(stage.stash_bytes),
         ]
@@ -112,9 +114,9 @@ def _busy(stage: StagePlan) -> float:
 
 def _layer_names(layers: Sequence[str], room: int, style: TextStyle) -> str:
     if len(layers) == 1:
-        return shortened(layers[0], room, ascii_only=style.ascii_only)
+        return cut(layers[0], room, ascii_only=style.ascii_only)
     text = f"{layers[0]} to {layers[-1]} ({len(layers)})"
-    return shortened(text, room, ascii_only=style.ascii_only)
+    return cut(text, room, ascii_only=style.ascii_only)
 
 
 def layer_lines(layers: Sequence[LayerPlan], style: TextStyle) -> list[str]:
@@ -127,7 +129,7 @@ def layer_lines(layers: Sequence[LayerPlan], style: TextStyle) -> list[str]:
     chosen = sorted(layers, key=time, reverse=True)[:_MOST_LAYERS]
     rows = [
         [
-            shortened(layer.name, 28, ascii_only=style.ascii_only),
+            cut(layer.name, 28, ascii_only=style.ascii_only),
             layer.kind,
             "x".join(str(extent) for extent in layer.output_shape),
             f"{layer.parameters:,}",

@@ -14,9 +14,11 @@ from ipu_runtime.reports.epoch_words import epoch_words
 from ipu_runtime.reports.instance_words import host_words, instance_words
 from ipu_runtime.reports.quantities import count, duration, microseconds, share
 from workbench.planning.advising import advice_words, reason_words
-from workbench.planning.plan_tables import layer_lines, memory_lines, stage_lines
-from workbench.planning.text_table import TextStyle, bar, table_lines
-from workbench.planning.timeline_text import legend, replica_lines, timeline_lines
+from workbench.views.cells import bar
+from workbench.views.layout import TextStyle
+from workbench.views.plan_tables import layer_lines, memory_lines, stage_lines
+from workbench.views.text_table import table_lines
+from workbench.views.timeline_text import legend, replica_lines, timeline_lines
 
 _BAR = 24
 _MOST_REPLICAS = 4
@@ -115,7 +117,7 @@ def _time_parts(plan: Plan, style: TextStyle) -> list[str]:
     rows = []
     for part in step_parts(step):
         fraction = part.us / total
-        drawn = bar(fraction, _BAR, ascii_only=style.ascii_only).ljust(_BAR)
+        drawn = bar(fraction, _BAR, ascii_only=style.ascii_only)
         rows.append(
             [part.title, microseconds(part.us), share(fraction), drawn, part.meaning]
         )

@@ -7,7 +7,9 @@ from ipu_runtime.plan.schedule.schedule import Recomputation
 from ipu_runtime.reports.quantities import microseconds, share
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.schedule_comparison import ScheduleRow, compare_schedules
-from workbench.planning.text_table import TextStyle, shortened, table_lines
+from workbench.views.cells import cut
+from workbench.views.layout import TextStyle
+from workbench.views.text_table import table_lines
 
 
 def schedule_lines(spec: ExperimentSpec, plan: Plan, style: TextStyle) -> list[str]:
@@ -20,7 +22,7 @@ def schedule_lines(spec: ExperimentSpec, plan: Plan, style: TextStyle) -> list[s
     room = style.width - 2
     return [
         "The same stages under every schedule (modelled; memory of the fullest tile)",
-        *(f"  {shortened(x, room, ascii_only=style.ascii_only)}" for x in lines),
+        *(f"  {cut(x, room, ascii_only=style.ascii_only)}" for x in lines),
     ]
 
 

@@ -8,7 +8,9 @@ from ipu_runtime.plan.balance.balance_types import BalanceResult, Candidate
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.reports.quantities import byte_size, change, microseconds, share
 from workbench.planning.balancing import BalancedExperiment
-from workbench.planning.text_table import TextStyle, bar, shortened, table_lines
+from workbench.views.cells import bar, cut
+from workbench.views.layout import TextStyle
+from workbench.views.text_table import table_lines
 
 
 def balance_lines(
@@ -79,7 +81,7 @@ def _stages(
             [
                 str(stage),
                 microseconds(time),
-                bar(time / slowest, 12, ascii_only=style.ascii_only).ljust(12),
+                bar(time / slowest, 12, ascii_only=style.ascii_only),
                 microseconds(result.time_slack_us[stage]),
                 share(memory.memory_fraction) if memory else "",
                 byte_size(memory.used_bytes) if memory else "",
@@ -92,7 +94,7 @@ def _stages(
     lines = table_lines(headings, rows, left=(2,))
     room = max(style.width - max(map(len, lines)) - 4, 16)
     return [
-        f"  {line}  {shortened(text, room, ascii_only=style.ascii_only)}"
+        f"  {line}  {cut(text, room, ascii_only=style.ascii_only)}"
         for line, text in zip(lines, ["layers", *layers], strict=True)
     ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from workbench.planning.text_table import TextStyle, table_lines
 from workbench.published.band_coverage import band_coverage
 from workbench.published.published_figure import (
     published,
@@ -23,6 +22,8 @@ from workbench.published.published_tables import (
     throughput_table,
     throughput_words,
 )
+from workbench.views.layout import TextStyle
+from workbench.views.text_table import table_lines
 
 _WIDE = 96
 """Columns from which a throughput's batch and source have room."""

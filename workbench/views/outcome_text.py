@@ -15,7 +15,7 @@ from workbench.planning.balancing import locked_stages
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.planning.same_training import training_changes
 from workbench.planning.staged_spec import changed_fields
-from workbench.planning.text_table import table_lines
+from workbench.views.text_table import table_lines
 
 _HEADINGS = (
     "",

@@ -1,0 +1,1 @@
+"""Documents of plans, runs and comparisons, and their text, Content and HTML."""
