@@ -26,10 +26,18 @@ def device_half_settings(device: Device) -> HalfSettings:
     return half_settings(device.config, device.identical_replicas)
 
 
-def half_emulation(model: Any, replicas: int, device: Device) -> Emulation | None:
-    """Return how a model's float16 results are made; None if as on the host."""
+def half_emulation(
+    model: Any, replicas: int, device: Device, observed: bool
+) -> Emulation | None:
+    """Return how a model's float16 results are made; None if as on the host.
+
+    Args:
+        observed: whether the optimizer scales losses by how many gradients are too
+            large: these saturate as on the device, so that weights stay finite
+            until the factor has fallen.
+    """
     settings = device_half_settings(device)
-    if not settings.asked or all(
+    if not (settings.asked or observed) or all(
         layer.compute_dtype != "float16" for layer in layers_inside(model)
     ):
         return None

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.keras.optimizers.als_settings import (
     SETTING_NAMES,
     ALSDefaults,
@@ -24,9 +25,9 @@ from ipu_runtime.ops.statistics_ops import histogram_normalize
 class ALSOptimizer(ShownSettings, WrappedOptimizer):
     """Multiplies losses by a factor and divides gradients by it, in float32.
 
-    With every `update_frequency`-th weight update the factor is divided by
+    The weight update after `update_frequency` others divides the factor by
     `increase_factor` if too many float16 gradients reach `histogram_bin_edge`, and
-    multiplied by it otherwise; it stays at least 1 and below the greatest.
+    multiplies it otherwise; it stays at least 1 and below the greatest.
     """
 
     def __init__(
@@ -130,6 +131,11 @@ class ALSOptimizer(ShownSettings, WrappedOptimizer):
 
     get_scaled_loss = scale_loss
 
+    def get_gradients(self, loss: Any, params: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the scaled loss; inside of a graph only."""
+        weights = [p if isinstance(p, tf.Variable) else stored(p) for p in params]
+        return list(tf.gradients(self.get_scaled_loss(loss), weights))
+
     def observe_gradients(self, gradients: Sequence[Any]) -> None:
         """Take the float16 gradients of one backward pass into the statistics."""
         for gradient in gradients:
@@ -184,8 +190,12 @@ class ALSOptimizer(ShownSettings, WrappedOptimizer):
         self._choose_factor(factor)
 
     def _choose_factor(self, factor: Any) -> None:
-        updates = self.update_counter + 1
+        # As on the device: what is counted are the updates since the last choice, the
+        # one that chooses not among them, so that a period is one update longer.
+        updates = self.update_counter
         due = updates >= self.update_frequency
+        if self.update_frequency == 1:
+            due = tf.constant(True)
         alpha = self.lpf_alpha
         gathered = alpha * self._retained + (1.0 - alpha) * self.histogram
         ratio = tf.math.divide_no_nan(gathered[1], tf.reduce_sum(gathered))
@@ -199,7 +209,7 @@ class ALSOptimizer(ShownSettings, WrappedOptimizer):
             tf.where(changes, factor, self.previous_loss_scaling_factor)
         )
         self._factor.assign(tf.where(changes, wanted, factor))
-        self._updates.assign(tf.where(due, 0, updates))
+        self._updates.assign(tf.where(due, 0, updates + 1))
         self._retained.assign(tf.where(due, gathered, self._retained))
         kept = ~due & self.accumulate_statistics_over_update_period
         self._histogram.assign(tf.where(kept, self.histogram, 0.0))

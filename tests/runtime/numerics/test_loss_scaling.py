@@ -47,6 +47,7 @@ def reference(
     weights = np.zeros((FEATURES, 1), np.float32)
     factor = np.float32(settings.get("initial_loss_scaling_factor", 1))
     factors, histogram, retained = [], np.zeros(2), np.zeros(2)
+    counted = 0
     for update in range(1, updates + 1):
         total = np.zeros_like(weights)
         for index in range(batches):
@@ -62,13 +63,15 @@ def reference(
             histogram += (half.size - large, large)
             total += half.astype(np.float32) / (batches if mean else 1)
         weights = weights - np.float32(RATE) * (total / factor)
-        if update % frequency == 0:
+        due = frequency == 1 or (counted > 0 and counted % frequency == 0)
+        if due:
             retained = alpha * retained + (1 - alpha) * histogram
             ratio = retained[1] / retained.sum()
             wanted = factor / 2 if ratio > 10e-6 else factor * 2
             factor = np.float32(wanted) if 1 <= wanted < most else factor
-        if update % frequency == 0 or not accumulates:
+        if due or not accumulates:
             histogram = np.zeros(2)
+        counted = 0 if due else counted + 1
         factors.append(float(factor))
     return weights, factors
 
@@ -170,6 +173,31 @@ def test_compiled_loops_scale_too(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(weights_of(model), weights, rtol=2e-3)
 
 
+def test_the_factor_first_changes_after_a_whole_period() -> None:
+    model = linear_model(scaled_sgd(update_frequency=8))
+    assert train(model, TINY_Y, 16) == [1.0] * 8 + [2.0] * 8
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
+def test_gradients_that_are_too_large_saturate(policy: str) -> None:
+    model = linear_model(scaled_sgd(initial_loss_scaling_factor=1024), policy=policy)
+    history = model.fit(X[:BATCH], Y[:BATCH] * 2**14, BATCH, 2, 0, shuffle=False)
+    assert np.isfinite(history.history["loss"]).all()
+    largest = np.abs(weights_of(model)).max()
+    assert largest == pytest.approx(2 * RATE * 65504 / 1024, rel=0.5)
+
+
+def test_scaled_gradients_are_those_of_the_scaled_loss() -> None:
+    optimizer = scaled_sgd(initial_loss_scaling_factor=64)
+    weight = keras.Variable([1.0, 2.0])
+
+    @tf.function
+    def gradients() -> Any:
+        return optimizer.get_gradients(tf.reduce_sum(weight.value**2), [weight])
+
+    np.testing.assert_array_equal(gradients(), [[128, 256]])
+
+
 def test_small_gradients_survive_only_when_scaled() -> None:
     scaled = linear_model(scaled_sgd(initial_loss_scaling_factor=1024))
     train(scaled, TINY_Y, 1)
@@ -252,7 +280,7 @@ def test_float32_models_train_bit_for_bit_as_without() -> None:
 def test_factor_and_statistics_are_saved(tmp_path: Path) -> None:
     settings = {"update_frequency": 4, "initial_loss_scaling_factor": 2}
     model = linear_model(scaled_sgd(**settings))
-    train(model, Y, 6)
+    train(model, Y, 7)
     optimizer = model.optimizer
     assert isinstance(optimizer, optimizers.ALSOptimizer)
     model.save(tmp_path / "model.keras")
@@ -407,6 +435,8 @@ def test_a_loop_of_ones_own_scales_and_counts_float16_gradients() -> None:
     step()
     np.testing.assert_array_equal(optimizer.histogram, [1, 1])
     np.testing.assert_array_equal(weight, [0, 0])
+    step()
+    np.testing.assert_array_equal(optimizer.histogram, [3, 1])
     step()
     assert float(optimizer.loss_scaling_factor) == 1.0
     np.testing.assert_array_equal(optimizer.histogram, [0, 0])

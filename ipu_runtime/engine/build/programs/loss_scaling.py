@@ -50,6 +50,11 @@ class ObservedGradients:
             for weight in layer.trainable_weights
         }
 
+    @property
+    def wanted(self) -> bool:
+        """Whether the optimizer scales losses by itself."""
+        return self._scaling is not None
+
     def observe(self, weights: Sequence[Any], gradients: Sequence[Any]) -> None:
         """Count the gradients of some weights, after one backward pass."""
         scaling = self._scaling

@@ -55,7 +55,7 @@ class MicroBatch:
         )
         self.metrics = ReplicaState(model.metrics_variables, replicas)
         self.observed = ObservedGradients(model)
-        self.half = half_emulation(model, replicas, device)
+        self.half = half_emulation(model, replicas, device, self.observed.wanted)
 
     def load(self) -> Carry:
         """Return the state that a loop starts with."""
