@@ -16,7 +16,11 @@ from ipu_runtime.optimizers.cross_replica_optimizer import (
     CrossReplicaOptimizer,
     apply_means,
 )
-from ipu_runtime.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
+from ipu_runtime.optimizers.ipu_optimizer import (
+    GradientsAndVariables,
+    IpuOptimizer,
+    check_gradient_types,
+)
 
 Reduction = GradientAccumulationReductionMethod
 
@@ -78,9 +82,10 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
 
         def update() -> Any:
             reduced = [
-                (tf.cast(accumulator.read_value(), variable.dtype), variable)
+                (accumulator.read_value(), variable)
                 for accumulator, (_, variable) in zip(accumulators, pairs, strict=True)
             ]
+            check_gradient_types(self, reduced)
             done = self._update(reduced, global_step, name)
             with tf.control_dependencies([done]):
                 clearing = [item.assign(tf.zeros_like(item)) for item in accumulators]

@@ -53,3 +53,25 @@ class IpuOptimizer(tf.compat.v1.train.Optimizer):
     def variables(self) -> list[Any]:
         """Return the wrapped optimizer's variables."""
         return list(self._opt.variables())
+
+
+def check_gradient_types(optimizer: Any, pairs: GradientsAndVariables) -> None:
+    """Raise if TensorFlow's own optimizer would get gradients of another type.
+
+    An accumulator may have another type than its variable, and the optimizer gets the
+    gradient in that type: it has to cast it. TensorFlow's kernels, such as that of
+    ResourceApplyGradientDescent, end the process instead.
+    """
+    while isinstance(optimizer, IpuOptimizer):
+        optimizer = optimizer.wrapped
+    if not type(optimizer).__module__.startswith("tensorflow."):
+        return
+    for gradient, variable in pairs:
+        if gradient.dtype != variable.dtype:
+            raise TypeError(
+                f"The gradients of {variable.name} ({variable.dtype.name}) are "
+                f"accumulated in {gradient.dtype.name}, and are given in that type to "
+                f"{type(optimizer).__name__}, which updates with gradients of the "
+                "variable's type alone: cast them in an `apply_gradients` of your own, "
+                "or accumulate in the variable's type."
+            )

@@ -54,8 +54,12 @@ def _selected(outputs: Any, loss: Any, options: ResultOptions, training: bool) -
     if options.loss_only:
         return loss
     if not training:
-        keep = isinstance(outputs, dict) or tf.is_tensor(outputs)
-        return outputs if keep else list(outputs)
+        if isinstance(outputs, dict):
+            return outputs
+        if tf.is_tensor(outputs):
+            # Accumulators are made for a list of outputs, also for a list of one.
+            return [outputs] if options.accumulate else outputs
+        return list(outputs)
     flat = tf.nest.flatten(outputs)
     if options.mask is None:
         return flat

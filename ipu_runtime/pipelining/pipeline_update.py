@@ -10,7 +10,7 @@ import tensorflow as tf
 from ipu_runtime.engine.build.pipeline.graph_pipeline import GradientMap, Update
 from ipu_runtime.engine.build.programs.gradient_capture import Captured, arguments_for
 from ipu_runtime.frameworks.keras_api import keras
-from ipu_runtime.optimizers.ipu_optimizer import IpuOptimizer
+from ipu_runtime.optimizers.ipu_optimizer import IpuOptimizer, check_gradient_types
 from ipu_runtime.optimizers.map_gradient_optimizer import MapGradientOptimizer
 from ipu_runtime.pipelining.optimizer_function_output import OptimizerFunctionOutput
 
@@ -44,6 +44,7 @@ def update_of(
 def _apply(
     output: OptimizerFunctionOutput, pairs: list[tuple[Any, Any]], captured: Captured
 ) -> Any:
+    check_gradient_types(output.opt, pairs)
     updated = output.opt.apply_gradients(
         pairs,
         *output.apply_gradients_args,

@@ -335,6 +335,95 @@ def test_pipeline_results_reach_the_host_as_asked_for() -> None:
         np.testing.assert_array_equal(one, two)
 
 
+def test_accumulated_results_of_inference_are_a_list_also_of_one() -> None:
+    outfeed = IPUOutfeedQueue()
+
+    def build(infeed: IPUInfeedQueue) -> Any:
+        return pipeline(
+            [lambda x: x * 2, lambda x: x + 1],
+            gradient_accumulation_count=4,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            accumulate_outfeed=True,
+        )
+
+    values = _run(build, lambda _: outfeed.dequeue(), ipus=2)
+    assert isinstance(values, list)
+    np.testing.assert_array_equal(values, [[1 + 3 + 5 + 7]])
+
+
+class _Noting(v1.train.GradientDescentOptimizer):
+    """Updates float16 weights with gradients of another type, and notes the type."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        super().__init__(2.0**-12)
+        self._seen = seen
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        pairs = list(grads_and_vars)
+        self._seen += [gradient.dtype for gradient, _ in pairs]
+        small = [(tf.cast(g * 2.0**-8, v.dtype), v) for g, v in pairs]
+        return super().apply_gradients(small, *args, **kwargs)
+
+
+def _in_pipeline(loss_of_weight: Any, optimizer: Any) -> Any:
+    return lambda: pipeline(
+        [lambda: tf.constant(1.0, tf.float16), loss_of_weight],
+        gradient_accumulation_count=4,
+        gradient_accumulation_dtype=tf.float32,
+        outfeed_queue=IPUOutfeedQueue(),
+        optimizer_function=lambda loss: OptimizerFunctionOutput(optimizer, loss),
+    )
+
+
+def _in_optimizer(loss_of_weight: Any, optimizer: Any) -> Any:
+    def step() -> Any:
+        loss = loss_of_weight(tf.constant(1.0, tf.float16))
+        accumulating = optimizers.GradientAccumulationOptimizerV2(
+            optimizer, 4, dtype=tf.float32
+        )
+        return accumulating.minimize(loss)
+
+    return lambda: loops.repeat(4, step)
+
+
+def _half_weight_trained_with(program: Any, optimizer: Any) -> Any:
+    """Return a float16 weight after one update with four gradients of 40,000."""
+
+    def loss_of_weight(one: Any) -> Any:
+        weight = v1.get_variable("w", [], tf.float16, v1.zeros_initializer())
+        return one * weight * 40_000
+
+    _configure(2)
+    with tf.Graph().as_default(), v1.variable_scope("", use_resource=True):
+        with scopes.ipu_scope("/device:IPU:0"):
+            compiled = ipu_compiler.compile(program(loss_of_weight, optimizer))
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            session.run(compiled)
+            (weight,) = session.run(v1.trainable_variables())
+    return weight
+
+
+@pytest.mark.parametrize("program", [_in_pipeline, _in_optimizer])
+def test_gradients_reach_the_optimizer_in_the_type_of_their_accumulator(
+    program: Any,
+) -> None:
+    seen: list[Any] = []
+    weight = _half_weight_trained_with(program, _Noting(seen))
+    # The sum, 160,000, is no float16.
+    assert seen == [tf.float32]
+    assert weight == np.float16(-160_000 * 2.0**-20)
+
+
+@pytest.mark.parametrize("program", [_in_pipeline, _in_optimizer])
+def test_optimizers_that_cannot_cast_are_refused(program: Any) -> None:
+    inner = v1.train.GradientDescentOptimizer(2.0**-20)
+    optimizer = optimizers.CrossReplicaOptimizer(inner)
+    with pytest.raises(TypeError, match=r"w:0 \(float16\) are accumulated in float32"):
+        _half_weight_trained_with(program, optimizer)
+
+
 def test_serialized_batches_are_more_micro_batches_of_one_update() -> None:
     options = {"device_mapping": [0, 0], "outfeed_loss": True}
     losses, whole = _pipeline_losses(

@@ -31,8 +31,8 @@ class Update:
     loss: Any
     variables: Sequence[Any]
     apply: Callable[[list[tuple[Any, Any]], Captured], Any]
-    """Takes pairs of accumulated gradient and variable, and captured gradients;
-    returns an operation."""
+    """Takes pairs of accumulated gradient, of its accumulator's type, and variable,
+    and captured gradients; returns an operation."""
     gradient_maps: Sequence[GradientMap] = ()
     """Applied to every micro-batch's gradients."""
 
@@ -116,9 +116,7 @@ def build_run(pipeline: GraphPipeline) -> BuiltRun:
             tf.control_dependencies([*run.finished, *losses]),
             _standing_in(tracer.update_tensors(run.outputs[-1])),
         ):
-            operation = update.apply(
-                [(tf.cast(g, v.dtype), v) for g, v in pairs.values()], captured
-            )
+            operation = update.apply(list(pairs.values()), captured)
     return BuiltRun(results, losses, run.finished, scalars, operation, run.peak_stash)
 
 
