@@ -1,4 +1,4 @@
-"""`tf.device` with a device that TensorFlow does not have."""
+"""Devices that TensorFlow does not have, in `tf.device` and where it lists devices."""
 
 from __future__ import annotations
 
@@ -20,6 +20,41 @@ def enter_ipus_with(enter: Enter) -> None:
     graph = ops.Graph
     graph.device = _or_ipu(graph.device, enter, 1)
     context.device = _or_ipu(context.device, enter, 0)
+
+
+def list_ipus_too(physical: Callable[[], int], logical: Callable[[], int]) -> None:
+    """Let `tf.config` list so many IPUs beside TensorFlow's own devices."""
+    kind = context.Context
+    kind.list_physical_devices = _and_ipus(
+        kind.list_physical_devices, physical, _physical_device
+    )
+    kind.get_visible_devices = _and_ipus(
+        kind.get_visible_devices, physical, _physical_device
+    )
+    kind.list_logical_devices = _and_ipus(
+        kind.list_logical_devices, logical, _logical_device
+    )
+
+
+def _and_ipus(
+    original: Any, count: Callable[[], int], device: Callable[[int], Any]
+) -> Any:
+    @functools.wraps(original)
+    def devices(of: Any, device_type: str | None = None) -> list[Any]:
+        listed = list(original(of, device_type))
+        if device_type in (None, "IPU"):
+            listed += [device(ordinal) for ordinal in range(count())]
+        return listed
+
+    return devices
+
+
+def _physical_device(ordinal: int) -> Any:
+    return context.PhysicalDevice(f"/physical_device:IPU:{ordinal}", "IPU")
+
+
+def _logical_device(ordinal: int) -> Any:
+    return context.LogicalDevice(f"/device:IPU:{ordinal}", "IPU")
 
 
 def _or_ipu(original: Any, enter: Enter, place: int) -> Any:

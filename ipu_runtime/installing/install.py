@@ -15,6 +15,7 @@ from typing import Any
 from ipu_runtime.installing.public_modules import target_of
 from ipu_runtime.installing.public_names import ABSENT, IPU, is_real
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
+from ipu_runtime.system.device_state import current_state
 from ipu_runtime.system.garbage import kept_for_good
 
 _OWN = (f"{IPU}.", "keras.ipu.", "ipu_tensorflow_addons.", "popdist.")
@@ -167,16 +168,28 @@ def _complete_tensorflow(module: ModuleType) -> None:
     _attach(module, "estimator", "ipu_runtime.estimators.tf_estimator")
     if module.__name__ == "tensorflow":
         # Both need TensorFlow, which has just been loaded.
-        from ipu_runtime.frameworks.device_scopes import enter_ipus_with
+        from ipu_runtime.frameworks.device_scopes import enter_ipus_with, list_ipus_too
         from ipu_runtime.frameworks.tensorflow_graphs import keep_as_written
 
         enter_ipus_with(_ipu_scope)
+        list_ipus_too(_physical_ipus, _logical_ipus)
         # As all of TensorFlow: converting the emulator takes longer than tracing it.
         keep_as_written("ipu_runtime")
 
 
 def _ipu_scope(device: str) -> Any:
     return importlib.import_module("ipu_runtime.scopes").ipu_scope(device)
+
+
+def _physical_ipus() -> int:
+    """Return the IPU devices that a program can configure, or has configured."""
+    return len(current_state().ipus_of_device)
+
+
+def _logical_ipus() -> int:
+    """Return the IPU devices that are configured."""
+    state = current_state()
+    return len(state.ipus_of_device) if state.configured else 0
 
 
 _COMPLETIONS: dict[str, Callable[[ModuleType], None]] = {

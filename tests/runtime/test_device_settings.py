@@ -210,3 +210,17 @@ def test_optimizers_of_tensorflow_1_are_not_loaded() -> None:
     saved = keras.optimizers.serialize(model.optimizer)
     with pytest.raises(NotImplementedError, match="compile=False"):
         keras.optimizers.deserialize(saved)
+
+
+def test_tensorflow_lists_ipus_before_and_after_they_are_configured() -> None:
+    physical = [tf.config.PhysicalDevice("/physical_device:IPU:0", "IPU")]
+    assert tf.config.list_physical_devices("IPU") == physical
+    assert tf.config.list_logical_devices("IPU") == []
+    config = IPUConfig()
+    config.auto_select_ipus = [1, 2]
+    config.configure_ipu_system()
+    names = [device.name for device in tf.config.list_logical_devices("IPU")]
+    assert names == ["/device:IPU:0", "/device:IPU:1"]
+    assert len(tf.config.list_physical_devices("IPU")) == 2
+    kinds = {device.device_type for device in tf.config.list_logical_devices()}
+    assert kinds >= {"CPU", "IPU"}
