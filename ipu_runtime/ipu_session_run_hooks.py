@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -44,8 +43,12 @@ class IPULoggingTensorHook(SessionRunHook):
             raise TypeError(
                 f"logging_mode must be a LoggingMode, but is {logging_mode!r}."
             )
-        self._every_n_iter = every_n_iter
-        self._every_n_secs = every_n_secs
+        # The first run is due, and then every one that an interval later comes.
+        self._timer = (
+            tf.compat.v1.train.SecondOrStepTimer(every_n_secs, every_n_iter)
+            if intervals
+            else None
+        )
         self._at_end = at_end
         self._formatter = formatter
         self._mode = logging_mode
@@ -54,7 +57,6 @@ class IPULoggingTensorHook(SessionRunHook):
         self._logged = False
         self._dequeue: Any = None
         self._runs = 0
-        self._last_time: float | None = None
 
     def log(self, tensors: Any) -> Any:
         """Return the operation that sends tensors to the hook."""
@@ -72,28 +74,21 @@ class IPULoggingTensorHook(SessionRunHook):
                 "nothing to log."
             )
         self._dequeue = self._outfeed.dequeue()
-        self._runs, self._last_time = 0, None
+        self._runs = 0
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Log when it is due; called once per loop."""
         del run_values
-        self._runs += 1
-        if self._due():
+        if self._timer is not None and self._timer.should_trigger_for_step(self._runs):
             self._log_values(run_context.session)
+        self._runs += 1
 
     def end(self, session: Any) -> None:
         """Log what is left, if asked to."""
         if self._at_end:
             self._log_values(session)
-
-    def _due(self) -> bool:
-        if self._every_n_iter is not None:
-            return self._runs % self._every_n_iter == 0
-        if self._every_n_secs is not None:
-            now = time.monotonic()
-            if self._last_time is None or now - self._last_time >= self._every_n_secs:
-                return True
-        return False
+        if self._timer is not None:
+            self._timer.reset()
 
     def _log_values(self, session: Any) -> None:
         values = session.run(self._dequeue)
@@ -101,9 +96,9 @@ class IPULoggingTensorHook(SessionRunHook):
             return
         if self._mode is IPUOutfeedMode.LAST:
             values = {name: value[-1] for name, value in values.items()}
-        now = time.monotonic()
-        elapsed = now - self._last_time if self._last_time is not None else None
-        self._last_time = now
+        elapsed = None
+        if self._timer is not None:
+            elapsed, _ = self._timer.update_last_triggered_step(self._runs)
         if self._formatter is not None:
             logger.info(self._formatter(values))
             return

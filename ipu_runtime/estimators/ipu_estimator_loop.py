@@ -63,7 +63,8 @@ class LoopBuilder:
                 needs_exchange=lambda: self._must_exchange(placement.replica_count()),
             )
         names = [*scalars, *extra]
-        if self._loop == 1:
+        if self._loop == 1 and self._mode == ModeKeys.TRAIN:
+            # A loop of one step reports the loss of one replica while it trains.
             loop_sums = loop.carried[0][1:]
         else:
             loop_sums = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,23 @@ def test_replicas_average_gradients_over_their_batches(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("loop", [1, 2])
+def test_replicas_are_evaluated_as_one(tmp_path: Path, loop: int) -> None:
+    def losses(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        weight = v1.get_variable("weight", initializer=1.0)
+        loss = tf.reduce_mean(features) * weight
+        metrics = {"mean": v1.metrics.mean(features)}
+        return EstimatorSpec(mode, loss=loss, eval_metric_ops=metrics)
+
+    def numbers() -> Any:
+        data = tf.data.Dataset.from_tensor_slices(np.float32([3, 5]))
+        return data.map(lambda number: (number, number)).batch(1, True).repeat()
+
+    estimator = plain_estimator(tmp_path, losses, loop, replicas=2)
+    results = estimator.evaluate(numbers, steps=2)
+    assert results["loss"] == 4.0
+
+
 def test_accumulation_on_replicas_equals_a_large_batch(tmp_path: Path) -> None:
     def wrap(optimizer: Any) -> Any:
         return optimizers.CrossReplicaGradientAccumulationOptimizerV2(
@@ -314,8 +333,44 @@ def test_hooks_run_once_per_loop_and_see_the_mean_loss(tmp_path: Path) -> None:
     assert 0.2 < seen[0] < 1.5
 
 
+@pytest.fixture
+def logged_lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
+    """Return what reads the lines that TensorFlow's logger has written."""
+    logger = logging.getLogger("tensorflow")
+    logger.propagate = True
+    with caplog.at_level(logging.INFO, logger="tensorflow"):
+        yield lambda: [record.getMessage() for record in caplog.records]
+    logger.propagate = False
+
+
+def test_logging_hooks_log_the_first_loop_and_then_at_their_intervals(
+    tmp_path: Path, logged_lines: Callable[[], list[str]]
+) -> None:
+    def logged(features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        often = IPULoggingTensorHook(every_n_iter=2)
+        seldom = IPULoggingTensorHook(every_n_secs=1000)
+        last = IPULoggingTensorHook(at_end=True)
+        loss = loss_of(labels, second_part(first_part(features, True)))
+        train_op = tf.group(
+            momentum().minimize(loss),
+            often.log({"often": loss}),
+            seldom.log({"seldom": loss}),
+            last.log({"last": loss}),
+        )
+        hooks = [often, seldom, last]
+        return EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=hooks)
+
+    plain_estimator(tmp_path, logged, loop=1).train(batches, steps=5)
+    lines = logged_lines()
+    logged_by = {
+        name: sum(line.startswith(f"{name} = ") for line in lines)
+        for name in ("often", "seldom", "last")
+    }
+    assert logged_by == {"often": 3, "seldom": 1, "last": 1}
+
+
 def test_a_logging_hook_shows_device_tensors(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, logged_lines: Callable[[], list[str]]
 ) -> None:
     def logged(features: Any, labels: Any, mode: str) -> EstimatorSpec:
         hook = IPULoggingTensorHook(
@@ -325,15 +380,8 @@ def test_a_logging_hook_shows_device_tensors(
         train_op = tf.group(momentum().minimize(loss), hook.log({"seen": loss}))
         return EstimatorSpec(mode, loss=loss, train_op=train_op, training_hooks=[hook])
 
-    import logging
-
-    logger = logging.getLogger("tensorflow")
-    logger.propagate = True
-    with caplog.at_level(logging.INFO, logger="tensorflow"):
-        plain_estimator(tmp_path, logged, loop=2).train(batches, steps=4)
-    logger.propagate = False
-    lines = [record.getMessage() for record in caplog.records]
-    assert sum(line.startswith("seen = [") for line in lines) == 2
+    plain_estimator(tmp_path, logged, loop=2).train(batches, steps=4)
+    assert sum(line.startswith("seen = [") for line in logged_lines()) == 2
 
 
 def test_host_call_runs_on_the_host_after_each_step(tmp_path: Path) -> None:
