@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from ipu_runtime.plan.planner import walk_memory
@@ -26,6 +27,52 @@ async def test_report_puts_the_plan_beside_what_was_measured(
     assert "measured on this machine  15.2 ms" in text
     assert "fullest tile" in text
     assert "layers with the most time" in text
+
+
+async def test_only_runs_with_the_same_settings_stand_beside_the_plan(
+    make_app: MakeApp, until: Until
+) -> None:
+    # The newest one has other fields, so its time is no time of this plan.
+    record_run("mnist-ipu-pipelined", ["train.epochs=1"], rate=30.0)
+    record_run("mnist-ipu-pipelined", ["data.batch_size=32"], rate=99.0)
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.runs.known.records)
+        app.runs.known.next_order()
+        await pilot.press("6")
+        await pilot.pause()
+        same = screen_text(app)
+        app.experiment.draft.set_text("data.batch_size", "128")
+        await pilot.press("5", "6")
+        await pilot.pause()
+        other = screen_text(app)
+    assert "measured on this machine  15.2 ms" in same
+    assert "times as long as the modelled IPU" in same
+    assert "measured: no run with these settings" in other
+    assert "times as long" not in other
+
+
+async def test_a_cpu_has_the_measured_time_of_its_run(
+    make_app: MakeApp, until: Until
+) -> None:
+    record_run("mnist-cpu", ["train.epochs=1"])
+    app = make_app(preset="mnist-cpu")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.runs.known.records)
+        for key in ("1", "2", "6"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert re.search(r"measured +15\.2 ms  per batch", screen_text(app)), key
+
+
+async def test_what_a_step_is_is_not_cut_off(make_app: MakeApp) -> None:
+    app = make_app(preset="mnist-ipu-replicated")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("6")
+        await pilot.pause()
+        text = screen_text(app)
+    assert "in a step each of 2 replicas takes one" in text
+    assert re.search(r"│ batch +│", text)
 
 
 async def test_memory_of_the_next_ipu(make_app: MakeApp) -> None:

@@ -56,7 +56,7 @@ def cpu_rows(
         value = low if low == high else f"{low} to {high}"
         rows.append(("document", value, "per batch"))
     if measured is None:
-        rows.append(("measured", "-", "no run yet"))
+        rows.append(("measured", "-", "no run with these settings"))
     else:
         rate = f"{count(measured.samples_per_second)} samples/s"
         value = microseconds(measured.ms_per_batch * 1e3)

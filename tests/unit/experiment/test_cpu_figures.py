@@ -71,7 +71,7 @@ def test_the_documents_and_the_measured_time_stand_there_instead() -> None:
     after = "\n".join(cpu_lines(plan, "title", tables, "mnist-cpu"))
 
     assert "document  10.0 ms  per batch" in before
-    assert "no run yet" in before
+    assert "no run with these settings" in before
     assert "M2000" not in before
     # Of the run that took as long; by hand: 64 samples in 8 ms.
     assert "measured  8.00 ms  per batch, 8,000 samples/s, run " in after

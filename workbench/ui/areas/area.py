@@ -48,25 +48,33 @@ class Area(Vertical):
         """The experiment that is on the screen."""
         return self.experiment.draft
 
-    def measured_on_cpu(self) -> Measured | None:
-        """Return what the newest run of this experiment took, where it is for a CPU."""
+    def measured(self) -> Measured | None:
+        """Return what the newest run of this very experiment took per batch."""
         draft, known = self.draft, self.runs.known
-        if draft.plan is None or not draft.plan.not_modelled:
+        if draft.spec is None:
             return None
         # It reads experiments, which the first frame can do without.
+        from workbench.experiment.tables import spec_to_tables
         from workbench.runs.cpu_figures import Measured, same_times
 
-        for entry in known.entries():
+        # A record has every value; those of a draft are only what was given.
+        tables = spec_to_tables(draft.spec)
+        for entry in known.newest_first():
             if entry.preset != draft.preset.name:
+                continue
+            if not same_times(known.cached_tables(entry.key), tables):
                 continue
             monitor = known.monitor(entry.key)
             newest = monitor.newest if monitor is not None else None
-            if newest is None or not newest.host_ms_per_batch:
-                continue
-            if same_times(known.tables(entry.key), draft.tables):
+            if newest is not None and newest.host_ms_per_batch:
                 ms, rate = newest.host_ms_per_batch, newest.host_samples_per_second
                 return Measured(ms, rate, "newest run")
         return None
+
+    def measured_on_cpu(self) -> Measured | None:
+        """Return the same where it stands for what is not modelled."""
+        plan = self.draft.plan
+        return self.measured() if plan is not None and plan.not_modelled else None
 
     @property
     def footer_scopes(self) -> tuple[Scope, ...]:

@@ -13,7 +13,6 @@ from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import walk_memory
 from ipu_runtime.reports.document import MUTED
-from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.run_store import StoredRun
 from workbench.runs.script_calls import recorded_plan
 from workbench.ui.actions import Scope, bindings_for
@@ -77,14 +76,14 @@ class ReportArea(Area):
             self._planned = script.run_id, recorded_plan(script)
         return self._planned[1]
 
-    def _measured(self) -> RunMonitor | None:
-        """Return the script that is looked at, or the newest run of this preset."""
-        if self._script() is not None:
-            return self.runs.known.viewed_monitor
-        for entry in self.runs.known.entries():
-            if entry.preset == self.draft.preset.name:
-                return self.runs.known.monitor(entry.key)
-        return None
+    def _measured_ms(self) -> float | None:
+        """Return what a batch of the script took that is looked at, or of the draft."""
+        if self._script() is None:
+            measured = self.measured()
+            return None if measured is None else measured.ms_per_batch
+        monitor = self.runs.known.viewed_monitor
+        newest = monitor.newest if monitor is not None else None
+        return None if newest is None else newest.host_ms_per_batch
 
     def refresh_area(self) -> None:
         """Show the plan of the experiment, or of the script that was opened."""
@@ -96,7 +95,7 @@ class ReportArea(Area):
         self.query_one("#report-memory").border_title = "Memory per IPU (modelled)"
         overridden = script.summary.get("overridden") if script else None
         if script is None and plan is not None and plan.not_modelled:
-            draft, here = self.draft, self.measured_on_cpu()
+            draft, here = self.draft, self.measured()
             self.query_one("#report-time").border_title = "Time"
             self.query_one("#report-memory").border_title = "Memory"
             times.show(lambda width: plan_summary(draft, width, here))
@@ -108,7 +107,7 @@ class ReportArea(Area):
             times.show(lambda width: none if script else plan_line(draft))
             memory.show(lambda width: Content())
             return
-        measured = self._measured()
+        measured = self._measured_ms()
         self._ipu = min(self._ipu, max(0, len(plan.memory) - 1))
         times.show(lambda width: _time_text(plan, measured, overridden, width))
         walks, ipu = self._walks(plan), self._ipu
@@ -137,7 +136,7 @@ class ReportArea(Area):
 
 
 def _time_text(
-    plan: Plan, measured: RunMonitor | None, overridden: object, width: int
+    plan: Plan, measured: float | None, overridden: object, width: int
 ) -> Content:
     rows = [*step_parts(plan, width), *overlay_rows(overridden, width)]
     rows += measured_beside_modelled(plan, measured)

@@ -157,14 +157,18 @@ class KnownRuns:
         self.notes = {**self.notes, run_id: notes}
         self.records = self._records
 
-    def entries(self) -> list[RunEntry]:
-        """Return all runs in the chosen order, pinned ones first."""
+    def newest_first(self) -> list[RunEntry]:
+        """Return all runs, whatever the lists' order is."""
         live = [
             RunEntry.of_live(run, self._notes(run.monitor.run_id))
             for run in reversed(self._board.runs)
         ]
         own = {run.monitor.run_id for run in self._board.runs}
-        all_runs = live + [entry for entry in self._stored if entry.key not in own]
+        return live + [entry for entry in self._stored if entry.key not in own]
+
+    def entries(self) -> list[RunEntry]:
+        """Return all runs in the chosen order, pinned ones first."""
+        all_runs = self.newest_first()
         if self.order != NEWEST:
             all_runs.sort(key=ORDERS[self.order])
         pinned = [entry for entry in all_runs if entry.notes.pinned]
@@ -179,13 +183,13 @@ class KnownRuns:
 
     def lets_through(self, entry: RunEntry, words: str) -> bool:
         """Tell whether a run has all words of a filter."""
-        return matches(words, entry.text, lambda: self._kept_tables(entry.key))
+        return matches(words, entry.text, lambda: self.cached_tables(entry.key))
 
-    def _kept_tables(self, key: str) -> dict[str, Any]:
-        # What an experiment was does not change, and a filter asks with every letter.
-        if key not in self._tables:
-            self._tables[key] = self.tables(key)
-        return self._tables[key]
+    def cached_tables(self, key: str) -> dict[str, Any]:
+        """Return the same as `tables`, for who asks with every key or letter."""
+        if key not in self._tables and (tables := self.tables(key)):
+            self._tables[key] = tables
+        return self._tables.get(key, {})
 
     def forget(self, *keys: str) -> None:
         """Take a run that is deleted, by all its keys, out of everything."""
@@ -250,9 +254,8 @@ class KnownRuns:
 
     def _one_before(self, run: LiveRun) -> str:
         script = run.tables.get("script", {})
-        keys = [
-            entry.key for entry in self.entries() if entry.preset == run.monitor.preset
-        ]
+        newest_first = self.newest_first()
+        keys = [one.key for one in newest_first if one.preset == run.monitor.preset]
         for key in keys[keys.index(run.key) + 1 :]:
             known = self.tables(key).get("script")
             if known and all(known.get(name) == script.get(name) for name in _SAME):
