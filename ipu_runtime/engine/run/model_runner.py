@@ -8,22 +8,15 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.kept_with_model import drop_programs, kept_of
-from ipu_runtime.engine.build.programs.metric_results import Logs, single_values
+from ipu_runtime.engine.build.programs.metric_results import Logs
 from ipu_runtime.engine.build.replicas.instance_exchange import mean_over_instances
 from ipu_runtime.engine.describe.model_options import ModelOptions
 from ipu_runtime.engine.feeds.feed import Feed
 from ipu_runtime.engine.feeds.make_feed import make_feed
-from ipu_runtime.engine.run.batch_callbacks import BatchCallbacks, callback_list
-from ipu_runtime.engine.run.epoch import Epoch
-from ipu_runtime.engine.run.session import (
-    Session,
-    check_compiled,
-    join_executions,
-    open_session,
-)
+from ipu_runtime.engine.run.batch_callbacks import callback_list
+from ipu_runtime.engine.run.epoch import ModelRun
+from ipu_runtime.engine.run.session import Session, check_compiled, open_session
 from ipu_runtime.engine.run.step_profile import IpuProfile
-from ipu_runtime.engine.run.work import EpochOutcome
-from ipu_runtime.engine.watch.observer import begin_call, end_call, end_epoch
 from ipu_runtime.frameworks.keras_api import tree, unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_data import split_for_validation
 from ipu_runtime.frameworks.keras_training import (
@@ -88,33 +81,31 @@ def fit(
             validation_batch_size or batch_size,
         )
     calls = callback_list(callbacks, model, verbose, epochs, session.count.steps)
-    batch_calls = BatchCallbacks(calls, "train")
-    join_executions(session, batch_calls)
     model.stop_training = False
     calls.on_train_begin()
     source, logs = None, {}
-    _begin(session, "fit", epochs)
+    run = ModelRun(session, calls, "fit", epochs)
+    checks = None
     if validation is not None:
-        _begin(validation, "validate", epochs)
+        checks = ModelRun(validation, calls, "validate", epochs)
     for epoch in range(first_epoch(model, initial_epoch), epochs):
-        _reset_metrics(session)
+        session.begin_epoch()
         calls.on_epoch_begin(epoch)
         if source is None or not session.count.continues:
             source = feed.source()
-        outcome = _run_epoch(session, batch_calls, source, epoch + 1)
+        outcome = run.epoch(source, epoch + 1)
         logs = _with_common_loss(outcome.logs, device)
         if outcome.stopped or outcome.exhausted:
             model.stop_training = True
-        elif validation is not None and validates_after(model, epoch, validation_freq):
-            results = _evaluate(validation, calls)
+        elif checks is not None and validates_after(model, epoch, validation_freq):
+            results = _evaluate(checks, calls)
             logs |= {f"val_{name}": value for name, value in results.items()}
-            end_epoch(validation.work.call, epoch + 1, single_values(results))
-        end_epoch(session.work.call, epoch + 1, single_values(logs))
+            checks.end_epoch(epoch + 1, results)
+        run.end_epoch(epoch + 1, logs)
         calls.on_epoch_end(epoch, logs)
         if model.stop_training:
             break
-    end_call(session.work.call, single_values(logs))
-    _keep_profile(session)
+    kept_of(model).profile = run.end(logs)
     if epochs > 0 and hasattr(model.optimizer, "finalize_variable_values"):
         model.optimizer.finalize_variable_values(model.trainable_weights)
     calls.on_train_end(logs=logs)
@@ -142,10 +133,9 @@ def evaluate(
     )
     session = open_session(model, options, device, "test", feed, steps, 1)
     calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
-    _begin(session, "evaluate")
-    logs = _evaluate(session, calls)
-    end_call(session.work.call, single_values(logs))
-    _keep_profile(session)
+    run = ModelRun(session, calls, "evaluate")
+    logs = _evaluate(run, calls)
+    kept_of(model).profile = run.end(logs)
     return logs if return_dict else metrics_in_order(model, logs)
 
 
@@ -164,14 +154,11 @@ def predict(
     feed = make_feed(x, batch_size=batch_size, infeed=options.infeed_kwargs)
     session = open_session(model, options, device, "predict", feed, steps, 1)
     calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
-    batch_calls = BatchCallbacks(calls, "predict")
-    join_executions(session, batch_calls)
     calls.on_predict_begin()
-    _begin(session, "predict")
-    outcome = _run_epoch(session, batch_calls, feed.source(), 0)
-    end_call(session.work.call, {})
+    run = ModelRun(session, calls, "predict")
+    outcome = run.epoch(feed.source())
+    kept_of(model).profile = run.end({})
     calls.on_predict_end()
-    _keep_profile(session)
     return tree.map_structure(
         lambda *pieces: np.concatenate(
             [piece.numpy().reshape(-1, *piece.shape[2:]) for piece in pieces]
@@ -191,29 +178,12 @@ def profile(model: Any) -> IpuProfile:
     return kept
 
 
-def _begin(session: Session, kind: str, epochs: int = 1) -> None:
-    """Tell who watches the script that a call begins."""
-    work = session.work
-    planned, steps = work.program.planned, work.count.steps
-    replicas = work.count.replicas * work.instance.count
-    name = session.model.name
-    work.call = begin_call(kind, name, planned, epochs, steps, replicas)
-
-
-def _evaluate(session: Session, calls: Any) -> Logs:
-    batch_calls = BatchCallbacks(calls, "test")
-    join_executions(session, batch_calls)
+def _evaluate(run: ModelRun, calls: Any) -> Logs:
     calls.on_test_begin()
-    _reset_metrics(session)
-    outcome = _run_epoch(session, batch_calls, session.feed.source(), 0)
+    run.session.begin_epoch()
+    outcome = run.epoch(run.session.feed.source())
     calls.on_test_end(outcome.logs)
     return outcome.logs
-
-
-def _run_epoch(
-    session: Session, batch_calls: BatchCallbacks, source: Any, epoch: int
-) -> EpochOutcome:
-    return Epoch(session.work, batch_calls, epoch, session.asynchronous).run(source)
 
 
 def _with_common_loss(logs: Logs, device: Device) -> Logs:
@@ -243,25 +213,6 @@ def _validation(
         infeed=options.infeed_kwargs,
     )
     return open_session(model, options, device, "test", feed, steps, 1)
-
-
-def _reset_metrics(session: Session) -> None:
-    session.model.reset_metrics()
-    session.programs.micro_batch.metrics.spread()
-
-
-def _keep_profile(session: Session) -> None:
-    work = session.work
-    steps = work.done // work.count.replicas
-    kept_of(session.model).profile = IpuProfile(
-        work.phase,
-        work.host_step_ms,
-        work.program.planned,
-        steps,
-        -(-steps // work.count.per_execution),
-        getattr(work.program.executable, "peak_stash", ()),
-        str(work.program.choice or ""),
-    )
 
 
 def _suggest_tensors(model: Any, x: Any) -> None:

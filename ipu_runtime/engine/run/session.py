@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
@@ -19,7 +19,11 @@ from ipu_runtime.engine.build.programs.metric_results import (
     Logs,
     reduce_results,
 )
-from ipu_runtime.engine.build.programs.program_set import ProgramSet, Setting
+from ipu_runtime.engine.build.programs.program_set import (
+    BuiltProgram,
+    ProgramSet,
+    Setting,
+)
 from ipu_runtime.engine.describe.keras_reader import ReadModel, outline
 from ipu_runtime.engine.describe.keras_request import keras_request
 from ipu_runtime.engine.describe.model_options import (
@@ -34,14 +38,12 @@ from ipu_runtime.engine.describe.step_count import (
     count_steps,
 )
 from ipu_runtime.engine.feeds.feed import Feed
-from ipu_runtime.engine.run.batch_callbacks import BatchCallbacks
 from ipu_runtime.engine.run.session_notes import (
     check_together,
     tell_of_steps,
     warn_of,
     warn_of_groups,
 )
-from ipu_runtime.engine.run.work import Work
 from ipu_runtime.engine.watch.interception import (
     Program,
     announce,
@@ -54,6 +56,7 @@ from ipu_runtime.frameworks.keras_training import (
     build_for_inference,
     build_for_training,
 )
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.system.device import Device
@@ -64,19 +67,63 @@ from ipu_runtime.system.instances import Instance
 class Session:
     """One call of `fit`, `evaluate` or `predict`, checked and ready to run."""
 
-    model: Any
+    model: KerasModel
     options: ModelOptions
-    device: Device
     phase: str
+    """`train`, `test` or `predict`."""
     feed: Feed
     count: StepCount
     programs: ProgramSet
-    work: Work
+    program: BuiltProgram
+    update_batches: int
+    """Batches of one weight update, over all replicas."""
     asynchronous: bool
+    """Whether callbacks hear of every step, from a thread of their own."""
+    averaged: AveragedResults | None = None
+    """Where the metrics of an outfeed that is averaged are collected."""
+    instance: Instance = field(default_factory=Instance)
+    """This process among those that train together."""
 
-    def source(self) -> Any:
-        """Return where an epoch's batches come from."""
-        return self.feed.source()
+    def joins_executions(self, listened_to: bool) -> bool:
+        """Whether executions may run into each other, because nobody would notice.
+
+        Args:
+            listened_to: Whether a callback hears of every execution.
+        """
+        micro_batch = self.programs.micro_batch
+        copies = self.count.replicas * micro_batch.instance.count
+        own_statistics = copies > 1 and micro_batch.statistics.variables
+        return not (listened_to or own_statistics)
+
+    def begin_epoch(self) -> None:
+        """Let metrics begin anew, those of all replicas."""
+        self.model.reset_metrics()
+        self.programs.micro_batch.metrics.spread()
+
+    def begin_execution(self) -> None:
+        """Let all replicas begin with the statistics of the model."""
+        self.programs.micro_batch.statistics.spread()
+
+    def end_execution(self) -> None:
+        """Let the model have what replicas and processes have made of its state."""
+        self.programs.micro_batch.statistics.keep_mean()
+        if self.phase == "train":
+            self.programs.shared_statistics.keep_mean()
+        self.programs.micro_batch.metrics.keep_last()
+
+    @property
+    def stop_training(self) -> bool:
+        """Whether a callback has asked to stop."""
+        return self.phase == "train" and bool(self.model.stop_training)
+
+    def logs(self) -> Logs:
+        """Return the metrics as they stand."""
+        if self.averaged is not None:
+            return self.averaged.logs()
+        method = self.options.metric_reduction
+        if self.options.pipelined:
+            method = ReplicatedMetricReductionMethod.NONE
+        return reduce_results(self.programs.results.by_replica(), method)
 
 
 def check_compiled(model: Any) -> None:
@@ -147,7 +194,6 @@ def open_session(
     averaged = options.accumulate_outfeed and options.pipelined and phase != "predict"
     asynchronous = options.asynchronous_callbacks and not averaged
     in_run = micro_batches if training else count.per_execution
-    outfeed = AveragedResults(in_run, replicas) if averaged else None
     setting = Setting(
         phase,
         feed,
@@ -156,23 +202,18 @@ def open_session(
         cut,
         (asynchronous or averaged) and phase != "predict",
     )
-    micro_batch = programs.micro_batch
-    work = Work(
-        phase=phase,
-        program=programs.get(setting, planned),
-        count=count,
-        logs=outfeed.logs if outfeed else lambda: _logs(programs, options),
-        before_execution=micro_batch.statistics.spread,
-        after_execution=lambda: _keep(programs, training),
-        joined=False,
-        stop_training=lambda: training and model.stop_training,
-        collected=outfeed.add if outfeed else lambda results: None,
-        update=accumulation.total,
-        state=(micro_batch.statistics, micro_batch.metrics),
-        instance=device.instance if training else Instance(),
-    )
     return Session(
-        model, options, device, phase, feed, count, programs, work, asynchronous
+        model,
+        options,
+        phase,
+        feed,
+        count,
+        programs,
+        programs.get(setting, planned),
+        accumulation.total,
+        asynchronous,
+        AveragedResults(in_run, replicas) if averaged else None,
+        device.instance if training else Instance(),
     )
 
 
@@ -206,28 +247,6 @@ def _loss_facts(loss: Any) -> tuple[str, bool]:
     name = loss if isinstance(loss, str) else getattr(loss, "name", "")
     name = name or getattr(loss, "__name__", "")
     return name, bool(getattr(loss, "from_logits", False))
-
-
-def join_executions(session: Session, callbacks: BatchCallbacks) -> None:
-    """Let executions run into each other if nobody would notice."""
-    micro_batch = session.programs.micro_batch
-    copies = session.count.replicas * micro_batch.instance.count
-    own_statistics = copies > 1 and micro_batch.statistics.variables
-    session.work.joined = not (callbacks.listened_to or own_statistics)
-
-
-def _keep(programs: ProgramSet, training: bool) -> None:
-    programs.micro_batch.statistics.keep_mean()
-    if training:
-        programs.shared_statistics.keep_mean()
-    programs.micro_batch.metrics.keep_last()
-
-
-def _logs(programs: ProgramSet, options: ModelOptions) -> Logs:
-    method = options.metric_reduction
-    if options.pipelined:
-        method = ReplicatedMetricReductionMethod.NONE
-    return reduce_results(programs.results.by_replica(), method)
 
 
 def _micro_batches(options: ModelOptions, training: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -81,13 +82,17 @@ class Observer(Protocol):
         """Asked between pieces; may block, which pauses the loop."""
 
 
+TOLD_EVERY_S = 0.1
+"""Progress is told no more often."""
+
+
 def piece_s(watched: bool) -> float:
     """Return how long a piece of an execution should take.
 
     Numbers that somebody watches stream; without a watcher, pieces only have to be
     short enough for ctrl+c, and every one costs a start.
     """
-    return 0.1 if watched else 1.0
+    return TOLD_EVERY_S if watched else 1.0
 
 
 class CallObserver(Observer, Protocol):
@@ -152,6 +157,80 @@ def end_call(call: ProgramCall | None, logs: Mapping[str, float]) -> None:
     observer = call_observer()
     if observer is not None and call is not None:
         observer.call_ended(call, logs)
+
+
+class ProgressReport:
+    """The progress of one call's program, reported to who watches it.
+
+    Epochs of Keras, loops of estimators and programs that a script runs itself all
+    report by this: from the thread that made it, or from one of TensorFlow's while
+    that thread waits.
+    """
+
+    def __init__(
+        self, phase: str, steps: int, step_us: float, call: ProgramCall | None
+    ) -> None:
+        """Take what is the same for all of the call: see `Progress`."""
+        # Context variables are not seen from TensorFlow's threads.
+        self.observer = current_observer()
+        self.call = call
+        self.epoch = 0
+        self.paused_s = 0.0
+        """How long the observer has paused the loop: no time of a step."""
+        self.step_ms = 0.0
+        """Measured time of a step when progress was told last; 0 before any."""
+        self.told_step = 0
+        self._phase, self._steps, self._step_us = phase, steps, step_us
+        self._told_at = time.perf_counter()
+        self._measured_s = self._measured_steps = 0.0
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Steps count from the beginning of this epoch now."""
+        self.epoch, self.told_step = epoch, 0
+        self._told_at = time.perf_counter()
+
+    def should_stop(self) -> bool:
+        """Ask the observer, which may pause the loop by not answering."""
+        if self.observer is None:
+            return False
+        began = time.perf_counter()
+        stop = self.observer.should_stop()
+        self.paused_s += time.perf_counter() - began
+        return stop
+
+    def measured(self, seconds: float, steps: float) -> None:
+        """Take in the time of steps that were only run, not compiled."""
+        self._measured_s += seconds
+        self._measured_steps += steps
+
+    @property
+    def due(self) -> bool:
+        """Whether nothing has been told for a while."""
+        return time.perf_counter() - self._told_at >= TOLD_EVERY_S
+
+    def tell(self, step: int, logs: Mapping[str, float]) -> None:
+        """Tell of progress, with the mean time of the steps since the last time."""
+        if self._measured_steps:
+            self.step_ms = self._measured_s * 1e3 / self._measured_steps
+            self._measured_s = self._measured_steps = 0.0
+        self.tell_at(step, logs, self.step_ms)
+
+    def tell_at(self, step: int, logs: Mapping[str, float], step_ms: float) -> None:
+        """Tell of progress inside of a piece, whose steps are not measured yet."""
+        self.told_step, self._told_at = step, time.perf_counter()
+        if self.observer is not None:
+            self.observer.progressed(
+                Progress(
+                    self._phase,
+                    self.epoch,
+                    step,
+                    self._steps,
+                    logs,
+                    step_ms,
+                    self._step_us,
+                    self.call,
+                )
+            )
 
 
 def tell_at_end(tell: Callable[[], None]) -> None:

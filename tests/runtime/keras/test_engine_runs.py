@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig
 from ipu_runtime.engine.build.programs import executor_choice
-from ipu_runtime.engine.build.programs.program_set import PieceSize
+from ipu_runtime.engine.build.programs.executable import PieceSize
 from ipu_runtime.engine.run import epoch
 from ipu_runtime.engine.watch.observer import Progress, observed_by, piece_s
 from ipu_runtime.ipu_strategy import IPUStrategy
@@ -379,7 +379,7 @@ def test_pieces_grow_step_by_step_and_are_longer_when_nobody_watches() -> None:
 def test_replicas_report_whole_steps(
     batches: int, told: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(epoch, "_SHOWN_EVERY_S", 0.0)
+    monkeypatch.setattr(epoch, "TOLD_EVERY_S", 0.0)
     monkeypatch.setattr(PieceSize, "next", lambda _, left, wanted: min(batches, left))
     watcher = Watcher(stop_after=1000)
     with observed_by(watcher):

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from ipu_runtime.config import IPUConfig
 from ipu_runtime.engine.build.programs import executor_choice
-from ipu_runtime.engine.run import epoch
+from ipu_runtime.engine.run import epoch, piece_loop
+from ipu_runtime.engine.watch import observer as watching
 from ipu_runtime.engine.watch.observer import Progress, observed_by
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.keras.pipeline_stage import PipelineStage
@@ -158,6 +159,12 @@ class _Watcher:
         return self._asked > self._stop_after
 
 
+def _set_clock(monkeypatch: pytest.MonkeyPatch, now: Callable[[], float]) -> None:
+    """Let all who time a run look at this clock."""
+    for module in (epoch, piece_loop, watching):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=now))
+
+
 @pytest.fixture
 def long_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every pipeline run look outside, as only long ones do."""
@@ -190,9 +197,8 @@ def test_a_pause_inside_a_long_piece_is_no_step_time(
             paused_s += 1000.0
             return super().should_stop()
 
-    clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + paused_s)
-    monkeypatch.setattr(epoch, "time", clock)
-    monkeypatch.setattr(epoch, "_LOOK_EVERY_S", 0.0)
+    _set_clock(monkeypatch, lambda: time.perf_counter() + paused_s)
+    monkeypatch.setattr(piece_loop, "LOOK_EVERY_S", 0.0)
     observer = Pausing(10**9)
     _two_stages(observer, epochs=2)
     times = [progress.host_step_ms for progress in observer.seen]
@@ -215,9 +221,7 @@ def test_a_long_run_tells_its_own_loss_when_it_ends(
 ) -> None:
     # Every look at the clock is 12 ms later: runs look outside all the time.
     ticks = count(step=0.012)
-    monkeypatch.setattr(
-        epoch, "time", SimpleNamespace(perf_counter=lambda: next(ticks))
-    )
+    _set_clock(monkeypatch, lambda: next(ticks))
     watcher = _Watcher(stop_after=10_000)
     _two_stages(watcher)
     ends = [seen for seen in watcher.seen if seen.step % 4 == 0]

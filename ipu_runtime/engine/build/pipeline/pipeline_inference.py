@@ -14,7 +14,12 @@ from ipu_runtime.engine.build.pipeline.schedule_executor import (
     run_schedule,
 )
 from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
-from ipu_runtime.engine.build.programs.executable import CollectedResults, empty_results
+from ipu_runtime.engine.build.programs.executable import (
+    CollectedResults,
+    Look,
+    empty_results,
+)
+from ipu_runtime.engine.build.programs.executor_choice import graph_executor
 from ipu_runtime.engine.build.programs.micro_batch import Carry
 from ipu_runtime.engine.build.programs.tracing import traced
 from ipu_runtime.engine.numerics.half_models import emulated
@@ -25,6 +30,9 @@ from ipu_runtime.plan.schedule.schedule import Schedule
 class PipelineInference:
     """Forward pipelines; a run is cut where the schedule repeats itself."""
 
+    choice = graph_executor("stages of a pipeline")
+    peak_stash = ()
+
     def __init__(
         self,
         functions: StageFunctions,
@@ -34,12 +42,13 @@ class PipelineInference:
     ) -> None:
         self.unit = schedule.micro_batches * replicas
         self._collected = collected
+        self.state = functions.micro_batch.state
         self._functions = functions
         self._schedule = schedule
         self._replicas = replicas
         self._run = traced(emulated(self._runs, functions.micro_batch.half))
 
-    def run(self, source: Any, first: int, count: int) -> Any:
+    def run(self, source: Any, first: int, count: int, look: Look) -> Any:
         """Run on some batches; return outputs, batches stacked on a new first axis.
 
         An evaluation returns metric values by batch if they are wanted.

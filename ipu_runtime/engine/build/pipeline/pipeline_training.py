@@ -6,7 +6,7 @@ and stop acts in the middle of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,7 +22,13 @@ from ipu_runtime.engine.build.pipeline.schedule_executor import (
 )
 from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
-from ipu_runtime.engine.build.programs.executable import CollectedResults, empty_results
+from ipu_runtime.engine.build.programs.executable import (
+    CollectedResults,
+    Look,
+    StoppedError,
+    empty_results,
+)
+from ipu_runtime.engine.build.programs.executor_choice import graph_executor
 from ipu_runtime.engine.build.programs.gradient_capture import (
     Captured,
     reduced_over,
@@ -35,12 +41,10 @@ from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.plan.schedule.schedule import Schedule
 
 
-class StoppedError(Exception):
-    """Somebody outside has asked to stop in the middle of a pipeline run."""
-
-
 class PipelineTraining:
     """Pipeline runs with a weight update after each."""
+
+    choice = graph_executor("stages of a pipeline")
 
     def __init__(
         self,
@@ -55,8 +59,8 @@ class PipelineTraining:
         self._collected = collected
         self.peak_stash: tuple[int, ...] = ()
         """Most micro-batches that each stage kept for its backward pass."""
-        self.watch: Callable[[float], None] = lambda updates: None
-        """Called between actions with the updates so far; may raise StoppedError."""
+        self.state = functions.micro_batch.state
+        self._look: Look = lambda batches: None
         self._functions = functions
         self._schedule = schedule
         self._accumulation = accumulation
@@ -69,9 +73,9 @@ class PipelineTraining:
         self._run = traced(emulated(self._updates, self._half))
         self._apply = traced(self._apply_gradients)
 
-    def run(self, source: Any, first: int, count: int) -> Any:
+    def run(self, source: Any, first: int, count: int, look: Look) -> Any:
         """Train on the batches of whole updates; return metrics by batch if wanted."""
-        self._stopped, self._actions = False, 0
+        self._stopped, self._actions, self._look = False, 0, look
         updates = tf.constant(count // self.unit)
         try:
             values = self._run(source, tf.constant(first), updates)
@@ -84,14 +88,14 @@ class PipelineTraining:
     def _around_action(self) -> AbstractContextManager[Any]:
         if not self._looks_outside:
             return nullcontext()
-        looked = tf.numpy_function(self._look, [], tf.bool)
+        looked = tf.numpy_function(self._look_outside, [], tf.bool)
         context: AbstractContextManager[Any] = tf.control_dependencies([looked])
         return context
 
-    def _look(self) -> Any:
+    def _look_outside(self) -> Any:
         actions = self._schedule.tasks * self._accumulation.replicas
         try:
-            self.watch(self._actions / actions)
+            self._look(self._actions / actions * self.unit)
         except StoppedError:
             # TensorFlow reports it as an error of its own kind.
             self._stopped = True

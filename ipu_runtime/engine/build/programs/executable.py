@@ -1,23 +1,79 @@
-"""What all executables have in common: they run a piece of an epoch at a time."""
+"""What executable programs have in common: they run one piece of an epoch at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
 
+from ipu_runtime.engine.build.programs.executor_choice import ExecutorChoice
 from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
+from ipu_runtime.frameworks.types import Variable
+
+_GROWTH = 8
+Look = Callable[[float], None]
+"""Called inside of a long piece with the batches done so far, from any thread."""
 
 
-class Executable(Protocol):
+class StoppedError(Exception):
+    """Somebody outside has asked to stop in the middle of a piece."""
+
+
+class ExecutableProgram(Protocol):
     """What trains, evaluates or predicts on consecutive batches, with TensorFlow."""
 
     @property
     def unit(self) -> int:
         """Batches that a piece must be a multiple of."""
 
-    def run(self, source: Any, first: int, count: int) -> Any:
-        """Work on some batches of an epoch; outputs of predicting come back."""
+    @property
+    def choice(self) -> ExecutorChoice | None:
+        """How it runs here; None before its first piece, and in a session."""
+
+    @property
+    def peak_stash(self) -> tuple[int, ...]:
+        """Most micro-batches that each stage kept for its backward pass."""
+
+    @property
+    def state(self) -> Sequence[Variable]:
+        """What a piece leaves to the next one besides weights and the optimizer."""
+
+    def run(self, source: Any, first: int, count: int, look: Look) -> Any:
+        """Work on some batches of an epoch; return results by batch, if any.
+
+        Args:
+            source: What a feed gives for an epoch, or a session.
+            first: Number of the first batch in its epoch.
+            count: Batches; a multiple of `unit`.
+            look: Called by programs whose pieces may take long; may raise
+                `StoppedError`, which comes out of `run` then.
+        """
+
+
+class PieceSize:
+    """Learns how many batches take about as long as a piece should."""
+
+    def __init__(self, unit: int, compiled: bool = False) -> None:
+        self._unit = unit
+        self._most = unit
+        self.compiled = compiled
+        """Whether the program has run before."""
+        self.batch_s = 0.0
+        """Measured time of a batch; 0 before anything is measured."""
+
+    def next(self, remaining: int, wanted_s: float) -> int:
+        """Return how many of the remaining batches to do in one go."""
+        wanted = int(wanted_s / max(self.batch_s, 1e-9)) // self._unit * self._unit
+        return min(max(self._unit, wanted), self._most, remaining)
+
+    def record(self, batches: int, seconds: float) -> None:
+        """Take in how long a piece took; the first one only compiles."""
+        if not self.compiled:
+            self.compiled = True
+            return
+        self.batch_s = seconds / batches
+        self._most = max(self._unit, batches // self._unit * self._unit) * _GROWTH
 
 
 class CollectedResults:

@@ -8,7 +8,11 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.chosen_function import ChosenFunction
-from ipu_runtime.engine.build.programs.executable import CollectedResults, empty_results
+from ipu_runtime.engine.build.programs.executable import (
+    CollectedResults,
+    Look,
+    empty_results,
+)
 from ipu_runtime.engine.build.programs.executor_choice import (
     ExecutorChoice,
     graph_executor,
@@ -28,6 +32,7 @@ class TrainLoop:
     """
 
     unit = 1
+    peak_stash = ()
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class TrainLoop:
     ) -> None:
         self._micro_batch = micro_batch
         self._accumulation = accumulation
+        self.state = micro_batch.state
         self._collected = collected
         self._weights = list(micro_batch.model.trainable_weights)
         self._accumulators = [
@@ -53,7 +59,7 @@ class TrainLoop:
         """How it runs here; None until its first piece."""
         return self._run.choice
 
-    def run(self, source: Any, first: int, count: int) -> Any:
+    def run(self, source: Any, first: int, count: int, look: Look) -> Any:
         """Train on some batches; return metric values by batch if they are wanted."""
         values = self._run(source, tf.constant(first), tf.constant(count))
         return self._collected.rows(values) if self._collected else None
@@ -127,6 +133,7 @@ class TestLoop:
     """Lets the metrics see consecutive batches."""
 
     unit = 1
+    peak_stash = ()
 
     def __init__(
         self,
@@ -135,6 +142,7 @@ class TestLoop:
         collected: CollectedResults | None = None,
     ) -> None:
         self._micro_batch = micro_batch
+        self.state = micro_batch.state
         self._collected = collected
         self._run = ChosenFunction(emulated(self._loop, micro_batch.half), refused)
 
@@ -143,7 +151,7 @@ class TestLoop:
         """How it runs here; None until its first piece."""
         return self._run.choice
 
-    def run(self, source: Any, first: int, count: int) -> Any:
+    def run(self, source: Any, first: int, count: int, look: Look) -> Any:
         """Evaluate some batches; return metric values by batch if they are wanted."""
         values = self._run(source, tf.constant(first), tf.constant(count))
         return self._collected.rows(values) if self._collected else None
@@ -176,13 +184,15 @@ class PredictLoop:
     """Returns the model's outputs for consecutive batches."""
 
     unit = 1
+    peak_stash = ()
     choice = graph_executor("outputs are collected")
 
     def __init__(self, micro_batch: MicroBatch) -> None:
         self._micro_batch = micro_batch
+        self.state = micro_batch.state
         self._run = traced(emulated(self._loop, micro_batch.half))
 
-    def run(self, source: Any, first: int, count: int) -> Any:
+    def run(self, source: Any, first: int, count: int, look: Look) -> Any:
         """Return the outputs, batches stacked along a new first axis."""
         return self._run(source, tf.constant(first), tf.constant(count))
 

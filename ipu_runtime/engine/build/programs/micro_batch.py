@@ -25,6 +25,7 @@ from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weig
 from ipu_runtime.frameworks.keras_calls import entered, takes_training
 from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.frameworks.keras_training import loss_tracker, total_loss
+from ipu_runtime.frameworks.types import Variable
 from ipu_runtime.system.device import Device
 
 
@@ -56,6 +57,11 @@ class MicroBatch:
         self.metrics = ReplicaState(model.metrics_variables, replicas)
         self.observed = ObservedGradients(model)
         self.half = half_emulation(model, replicas, device, self.observed.wanted)
+
+    @property
+    def state(self) -> tuple[Variable, ...]:
+        """The variables that the state of all replicas is stored in."""
+        return self.statistics.stores + self.metrics.stores
 
     def load(self) -> Carry:
         """Return the state that a loop starts with."""

@@ -9,10 +9,13 @@ from ipu_runtime.engine.build.pipeline.pipeline_inference import PipelineInferen
 from ipu_runtime.engine.build.pipeline.pipeline_training import PipelineTraining
 from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
-from ipu_runtime.engine.build.programs.executable import CollectedResults, Executable
+from ipu_runtime.engine.build.programs.executable import (
+    CollectedResults,
+    ExecutableProgram,
+    PieceSize,
+)
 from ipu_runtime.engine.build.programs.executor_choice import (
     ExecutorChoice,
-    graph_executor,
     is_worth_compiling,
     looks_outside,
 )
@@ -31,9 +34,6 @@ from ipu_runtime.engine.feeds.feed import ArrayFeed, Feed
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
 from ipu_runtime.system.device import Device
 
-_GROWTH = 8
-_STAGES = graph_executor("stages of a pipeline")
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -49,44 +49,18 @@ class Setting:
     """Whether metric values after every batch are wanted."""
 
 
-class PieceSize:
-    """Learns how many batches take about as long as a piece should."""
-
-    def __init__(self, unit: int) -> None:
-        self._unit = unit
-        self._most = unit
-        self.compiled = False
-        """Whether the program has run before."""
-        self.batch_s = 0.0
-        """Measured time of a batch; 0 before anything is measured."""
-
-    def next(self, remaining: int, wanted_s: float) -> int:
-        """Return how many of the remaining batches to do in one go."""
-        wanted = int(wanted_s / max(self.batch_s, 1e-9)) // self._unit * self._unit
-        return min(max(self._unit, wanted), self._most, remaining)
-
-    def record(self, batches: int, seconds: float) -> None:
-        """Take in how long a piece took; the first one only compiles."""
-        if not self.compiled:
-            self.compiled = True
-            return
-        self.batch_s = seconds / batches
-        self._most = max(self._unit, batches // self._unit * self._unit) * _GROWTH
-
-
 @dataclass(frozen=True)
-class Program:
-    """One compiled thing on the device: what runs it here, and its plan."""
+class BuiltProgram:
+    """A program that can be run: how, in which pieces, and its plan."""
 
-    executable: Executable
-    pieces: PieceSize
-    """What is known about its speed here."""
+    executable: ExecutableProgram
+    sizes: PieceSize
     planned: ProgramPlan
 
     @property
     def choice(self) -> ExecutorChoice | None:
         """How it runs here; None before it has run."""
-        return getattr(self.executable, "choice", _STAGES)
+        return self.executable.choice
 
 
 class ProgramSet:
@@ -100,9 +74,9 @@ class ProgramSet:
         self.micro_batch = MicroBatch(model, graph, replicas, device)
         self.results = Results(self.micro_batch)
         self.shared_statistics = SharedStatistics(self.micro_batch)
-        self._built: dict[tuple[Any, ...], tuple[Executable, PieceSize]] = {}
+        self._built: dict[tuple[Any, ...], tuple[ExecutableProgram, PieceSize]] = {}
 
-    def get(self, setting: Setting, planned: ProgramPlan) -> Program:
+    def get(self, setting: Setting, planned: ProgramPlan) -> BuiltProgram:
         """Return a program; those that differ in counts alone share an executable."""
         cut, feed = setting.cut, setting.feed
         refused = self._refused(setting)
@@ -123,7 +97,7 @@ class ProgramSet:
                 else self._pipeline(setting, cut)
             )
             self._built[key] = executable, PieceSize(executable.unit)
-        return Program(*self._built[key], planned)
+        return BuiltProgram(*self._built[key], planned)
 
     def _refused(self, setting: Setting) -> str:
         """Return why a loop is not compiled, whatever its operations are."""
@@ -139,7 +113,7 @@ class ProgramSet:
             return "too few batches to compile for"
         return ""
 
-    def _loop(self, setting: Setting, refused: str) -> Executable:
+    def _loop(self, setting: Setting, refused: str) -> ExecutableProgram:
         collected = CollectedResults(self.micro_batch) if setting.collect else None
         if setting.phase == "train":
             return TrainLoop(self.micro_batch, setting.accumulation, refused, collected)
@@ -147,7 +121,7 @@ class ProgramSet:
             return TestLoop(self.micro_batch, refused, collected)
         return PredictLoop(self.micro_batch)
 
-    def _pipeline(self, setting: Setting, cut: Cut) -> Executable:
+    def _pipeline(self, setting: Setting, cut: Cut) -> ExecutableProgram:
         assert self._read is not None
         collected = CollectedResults(self.micro_batch) if setting.collect else None
         functions = StageFunctions(

@@ -24,7 +24,7 @@ class ReplicaState:
     ) -> None:
         self.variables = tuple(variables)
         self.replicas = replicas
-        self._stores = tuple(
+        self.stores = tuple(
             stores
             if stores is not None
             else (_store(variable, replicas) for variable in self.variables)
@@ -35,19 +35,19 @@ class ReplicaState:
         return ReplicaState(
             [self.variables[index] for index in indices],
             self.replicas,
-            [self._stores[index] for index in indices],
+            [self.stores[index] for index in indices],
         )
 
     def spread(self) -> None:
         """Give every replica the value of the Keras variable."""
         if self.replicas > 1:
-            for variable, store in zip(self.variables, self._stores, strict=True):
+            for variable, store in zip(self.variables, self.stores, strict=True):
                 store.assign(tf.stack([stored(variable)] * self.replicas))
 
     def keep_last(self) -> None:
         """Let the Keras variable have the last replica's value."""
         if self.replicas > 1:
-            for variable, store in zip(self.variables, self._stores, strict=True):
+            for variable, store in zip(self.variables, self.stores, strict=True):
                 stored(variable).assign(store[-1])
 
     def keep_mean(self) -> None:
@@ -57,7 +57,7 @@ class ReplicaState:
         what a model keeps, and what all replicas begin the next execution with.
         """
         if self.replicas > 1:
-            for variable, store in zip(self.variables, self._stores, strict=True):
+            for variable, store in zip(self.variables, self.stores, strict=True):
                 if stored(variable).dtype.is_floating:
                     stored(variable).assign(tf.reduce_mean(store, axis=0))
                 else:
@@ -65,11 +65,11 @@ class ReplicaState:
 
     def load(self) -> tuple[Any, ...]:
         """Return the values of all replicas as tensors, for a loop to carry."""
-        return tuple(tf.convert_to_tensor(store) for store in self._stores)
+        return tuple(tf.convert_to_tensor(store) for store in self.stores)
 
     def save(self, values: Sequence[Any]) -> None:
         """Store what a loop has made of them."""
-        for store, value in zip(self._stores, values, strict=True):
+        for store, value in zip(self.stores, values, strict=True):
             store.assign(value)
 
     def of_replica(self, values: Sequence[Any], replica: Any) -> list[tuple[Any, Any]]:
