@@ -45,18 +45,6 @@ from ipu_runtime.plan.step_time import (
     time_plain,
 )
 
-_SPELLINGS = {
-    "gradientdescent": "sgd",
-    "gradientdescentoptimizer": "sgd",
-    "momentumoptimizer": "momentum",
-    "rmspropoptimizer": "rmsprop",
-    "adamoptimizer": "adam",
-    "adamipuoptimizer": "adam",
-    "lambipuoptimizer": "lamb",
-    "sgdipuoptimizer": "sgd",
-}
-
-
 _WORTH_A_HOST = 0.02
 """Share of a step in which hosts are waited for, from which it is said."""
 
@@ -348,9 +336,7 @@ def describe_replica(
 ) -> tuple[Replica, tuple[Problem, ...]]:
     """Resolve a request; an unknown optimizer is a warning."""
     problems: tuple[Problem, ...] = ()
-    name = request.optimizer.lower()
-    name = _SPELLINGS.get(name, name)
-    optimizer = table.optimizers.get(name)
+    optimizer = table.optimizers.get(request.optimizer)
     if optimizer is None:
         optimizer = table.optimizers["adam"]
         problems = (

@@ -11,6 +11,18 @@ from ipu_runtime.plan.schedule.building import default_mapping
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 
 
+def optimizer_name(spelled: str) -> str:
+    """Return the one name that an optimizer has here, whatever spells it.
+
+    Classes of Keras (`RMSprop`) and TensorFlow 1 (`GradientDescentOptimizer`), those
+    of the IPU (`AdamIpuOptimizer`), and names that Keras makes of its classes for
+    variables (`rm_sprop`).
+    """
+    name = spelled.lower().replace("_", "")
+    name = name.removesuffix("optimizer").removesuffix("ipu")
+    return "sgd" if name == "gradientdescent" else name
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineRequest:
     """How a model is cut into stages."""
@@ -64,6 +76,7 @@ class PlanRequest:
     learning_rate: float = 0.0
     """0 if it is not known, or changes while training."""
     optimizer: str = "sgd"
+    """As the hardware table names it, however it was spelled."""
     training: bool = True
     api: str = "ipu_strategy"
     """Who runs it: the loops of `ipu_estimator` and `ipu_pipeline_estimator` follow
@@ -85,6 +98,9 @@ class PlanRequest:
     hosts: int = 0
     """Machines that these processes are spread over; 0 is what the system is sold with
     for its IPUs."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "optimizer", optimizer_name(self.optimizer))
 
     @property
     def stage_of_layer(self) -> tuple[int, ...]:

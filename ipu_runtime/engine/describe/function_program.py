@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ipu_runtime.engine.describe.graph_request import optimizer_among
 from ipu_runtime.engine.describe.layer_use_reader import read_layer_uses
 from ipu_runtime.engine.describe.model_scope import LayerUse
+from ipu_runtime.engine.describe.optimizer_names import optimizer_among
 from ipu_runtime.engine.describe.placement import Placement
-from ipu_runtime.engine.describe.program_plan import on_device
+from ipu_runtime.engine.describe.program_request import program_request
 from ipu_runtime.engine.watch.interception import Program
-from ipu_runtime.plan.request import PipelineRequest, PlanRequest
+from ipu_runtime.plan.request import PipelineRequest
 from ipu_runtime.system.emulated_device import device_for
 
 _API = "ipu_strategy"
@@ -41,23 +41,21 @@ def function_program(
         # The loop of a pipeline is over slots of its schedule.
         iterations = 1
     extents = uses[0].inputs[0].shape.as_list()
-    request = PlanRequest(
-        model=read.spec,
+    request = program_request(
+        read.spec,
+        device_for(None, max(stages, default=0) + 1),
         batch_size=(extents[0] if extents else 1) or 1,
         batches=placement.replica_count() * iterations,
         steps_per_execution=iterations,
-        optimizer=optimizer_among(variables),
-        training=training,
+        optimizer=optimizer_among(variables) if training else None,
         pipeline=PipelineRequest(stages) if stages else None,
     )
-    shards = max(stages, default=0) + 1
     remarks = (
         "a function does not say what it is for: whether it trains is told by its "
         "gradients, its optimizer by the names of variables; its targets are unknown, "
         "and so are the steps of a loop whose length depends on values",
     )
-    whole = on_device(request, device_for(None, shards))
-    return Program(name, _API, whole, remarks=remarks)
+    return Program(name, _API, request, remarks=remarks)
 
 
 def _operations(use: LayerUse) -> Iterable[str]:

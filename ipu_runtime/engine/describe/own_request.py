@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ipu_runtime.engine.describe.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.describe.loop_trips import trips
-from ipu_runtime.engine.describe.program_plan import on_device
+from ipu_runtime.engine.describe.program_request import program_request
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
 from ipu_runtime.frameworks.inner_graphs import CALLS, LOOPS, holds, inner_graphs
 from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
@@ -77,14 +77,13 @@ def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
     spec = LayerSpec(name, "Program", {}, ("input",))
     layer = Layer(spec, ((fed,),), (1,), weights, traced=work)
     model = ModelSpec((source, layer), (name,))
-    request = PlanRequest(
+    return program_request(
         model,
+        device_for(None),
         batch_size=batch,
         batches=iterations * replicas,
         steps_per_execution=iterations,
-        training=False,
     )
-    return on_device(request, device_for(None))
 
 
 def _fed(graph: Any) -> tuple[int, int]:

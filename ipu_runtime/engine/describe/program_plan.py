@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
-from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan
@@ -23,34 +20,6 @@ from ipu_runtime.system.poplar_flags import current_flags
 
 LOAD_SHARE = 0.1
 """Assumed: loading a cached executable takes a tenth of compiling it."""
-
-
-def on_device(request: PlanRequest, device: Device) -> PlanRequest:
-    """Return the request with the IPUs and the configuration of a device.
-
-    The plan is that of all processes: their replicas meet in every weight update.
-    """
-    instances = device.instance.count if request.training else 1
-    return replace(
-        request,
-        batches=request.batches * instances,
-        ipus=device.ipus * instances,
-        steady=device.steady,
-        instances=instances,
-        hosts=device.hosts if instances == device.instance.count else 0,
-        system=device.system,
-        hardware_file=device.hardware_file,
-        config=device.config,
-    )
-
-
-def values_per_sample(targets: Any) -> int:
-    """Count the values of one sample's targets, given types and shapes of a batch."""
-    return sum(
-        int(tf.TensorShape(spec.shape[1:]).num_elements() or 1)
-        for spec in keras.tree.flatten(targets)
-        if spec is not None
-    )
 
 
 def plan_program(name: str, request: PlanRequest, device: Device) -> ProgramPlan:

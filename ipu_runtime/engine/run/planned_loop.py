@@ -6,12 +6,19 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_runtime.engine.describe.graph_request import graph_request
+import tensorflow as tf
+
 from ipu_runtime.engine.describe.layer_use_reader import read_layer_uses
+from ipu_runtime.engine.describe.optimizer_names import optimizer_among
 from ipu_runtime.engine.describe.program_plan import plan_program
+from ipu_runtime.engine.describe.program_request import (
+    program_request,
+    values_per_sample,
+)
 from ipu_runtime.engine.run.estimator_program import EstimatorProgram, PieceRunner
 from ipu_runtime.engine.watch.observer import begin_call, current_observer
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.plan.request import PipelineRequest
 from ipu_runtime.reports.program_report import ProgramReport, report_program
 from ipu_runtime.system.device import Device
 
@@ -59,16 +66,37 @@ def plan_loop(
     read = read_layer_uses(program.layer_uses)
     planned = ProgramPlan(None, None, read.reason)
     if read.spec is not None:
-        request = graph_request(
-            program,
+        parts = tf.nest.flatten(element_spec)
+        targets = element_spec[1:] if isinstance(element_spec, tuple) else None
+        variables = (item.op.name for item in tf.compat.v1.global_variables())
+        request = program_request(
             read.spec,
-            read.stage_of_layer,
             device,
-            element_spec=element_spec,
-            batches_per_loop=batches_per_loop,
-            training=name == "training",
+            batch_size=int(parts[0].shape[0]) if parts[0].shape.rank else 1,
+            batches=batches_per_loop * program.replicas,
+            steps_per_execution=batches_per_loop,
+            label_values=values_per_sample(targets),
+            optimizer=optimizer_among(variables) if name == "training" else None,
+            accumulation=program.accumulation,
+            sums_micro_batches=program.sums_micro_batches,
+            pipeline=_pipeline(program, read.stage_of_layer),
             api=api,
         )
         planned = plan_program(name, request, device)
     report = report_program(name, planned.plan, planned.reason)
     return PlannedLoop(program, name, began_s, planned, report)
+
+
+def _pipeline(
+    program: EstimatorProgram, stage_of_layer: tuple[int, ...]
+) -> PipelineRequest | None:
+    schedule = program.schedule
+    if schedule is None or not stage_of_layer:
+        return None
+    return PipelineRequest(
+        stage_of_layer,
+        schedule.kind,
+        schedule.recomputation,
+        schedule.device_mapping,
+        **program.placements,
+    )

@@ -25,12 +25,16 @@ from ipu_runtime.engine.build.programs.program_set import (
     Setting,
 )
 from ipu_runtime.engine.describe.keras_reader import ReadModel, outline
-from ipu_runtime.engine.describe.keras_request import keras_request
 from ipu_runtime.engine.describe.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
+from ipu_runtime.engine.describe.optimizer_names import optimizer_of
 from ipu_runtime.engine.describe.pipeline_cut import Cut, make_cut
+from ipu_runtime.engine.describe.program_request import (
+    program_request,
+    values_per_sample,
+)
 from ipu_runtime.engine.describe.refusal import checked
 from ipu_runtime.engine.describe.step_count import (
     StepCount,
@@ -159,17 +163,19 @@ def open_session(
     cut = _cut(options, device, read)
     spec, reason = _spec(model, read, feed)
     _, targets, _ = unpack_x_y_sample_weight(feed.element_spec)
-    request = keras_request(
+    request = program_request(
         spec,
         device,
         batch_size=feed.batch_size,
         batches=batches,
-        per_execution=per_execution,
-        targets=targets,
-        cut=cut,
+        steps_per_execution=per_execution,
+        label_values=values_per_sample(targets),
+        optimizer=optimizer_of(model.optimizer) if training else None,
         accumulation=micro_batches,
         sums_micro_batches=options.accumulation_method.sums,
-        optimizer=model.optimizer if training else None,
+        # `PopDistStrategy` divides losses by the number of replicas.
+        sums_replicas=device.loss_scale_replicas == 1,
+        pipeline=cut.request() if cut else None,
     )
     warn_of(checked(request), model, feed)
     replicas = device.replicas(options.shard_count)
