@@ -64,7 +64,10 @@ def cpu_summary(
     printed = printed_figures(draft.tables, str(draft.preset.path))
     texts = wrapped(f"CPU, not modelled: {plan.not_modelled}", width)
     for name, value, note in cpu_rows(printed, measured):
-        texts += wrapped(f"{name:<10}{value:>8}  {note}", width)
+        head = f"{name:<10}{value:>8}  "
+        for row in wrapped(note, width - len(head)):
+            texts.append(head + row)
+            head = " " * len(head)
     rows = [line(text) for text in texts]
     rows += [line((row, WARN)) for row in wrapped(printed.why_not, width)]
     return [*rows, *(line((row, MUTED)) for row in wrapped(_samples(draft), width))]
