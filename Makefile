@@ -45,9 +45,9 @@ kill-test: $(STAMP)
 		tests/headless/test_kill_and_resume.py tests/headless/test_sweep_survives.py \
 		tests/runtime/test_resume_inside_epochs.py
 
-# Lets every call on a file fail, or be the last, of every kind of command; two hours.
+# Lets every call on a file fail, or be the last, of every kind of command; an hour.
 fault-test: $(STAMP)
-	IPU_WORKBENCH_FAULTS=1 $(BIN)/python -m pytest -q -n 2 tests/faults
+	IPU_WORKBENCH_FAULTS=1 $(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/faults
 
 # About 10,000 hostile files, changes and records; ten minutes.
 fuzz: $(STAMP)

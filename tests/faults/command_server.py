@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import json
 import os
 import sys
 import traceback
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 SHIM = "IPU_WORKBENCH_FAULT_SHIM"
+MODULES = "modules"
+"""What a command has loaded, for the next ones."""
 
 
 def _load() -> None:
@@ -33,10 +38,19 @@ def _load() -> None:
     gc.freeze()
 
 
+def _load_too(names: Path) -> None:
+    """Load what a command has loaded besides, so that the next ones find it."""
+    for name in names.read_text(encoding="utf-8").split():
+        # Code that TensorFlow generates is a module of no file.
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
 def _execute(request: dict[str, Any]) -> int:
     """Run a command as the process that the request asks for."""
     from workbench.headless.main import main
 
+    known = set(sys.modules)
     files = [
         os.open(request["answers"] + name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         for name in ("/stdout", "/stderr", "/calls")
@@ -57,6 +71,8 @@ def _execute(request: dict[str, Any]) -> int:
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()
+    new = sys.modules.keys() - known
+    Path(request["answers"], MODULES).write_text("\n".join(new), encoding="utf-8")
     return code
 
 
@@ -64,10 +80,13 @@ def serve() -> None:
     """Answer requests until there are no more."""
     _load()
     for line in sys.stdin:
+        request = json.loads(line)
         process = os.fork()
         if not process:
-            os._exit(_execute(json.loads(line)))
+            os._exit(_execute(request))
         _, status = os.waitpid(process, 0)
+        if not status:
+            _load_too(Path(request["answers"], MODULES))
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
         sys.stdout.flush()
 

@@ -24,15 +24,22 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyCommand
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many faults there were and after how many all was well."""
-    figures = [
-        value
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if getattr(report, "when", "") == "call"
-        for name, value in report.user_properties
-        if name == FIGURE
-    ]
+    """Print how many faults there were and after how many all was well, by command."""
+    figures: dict[str, list[int]] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for key, value in getattr(report, "user_properties", ()):
+                if key == FIGURE and report.when == "call":
+                    name, held, faults, states = value
+                    row = figures.setdefault(name, [0, 0, 0])
+                    row[0] += held
+                    row[1] += faults
+                    # Those of the last one are those of all with this command.
+                    row[2] = max(row[2], states)
     if figures:
-        held, faults = (sum(column) for column in zip(*figures, strict=True))
-        terminalreporter.write_line(f"faults: all was well after {held} of {faults}")
+        figures["all"] = [sum(column) for column in zip(*figures.values(), strict=True)]
+    for name, (held, faults, states) in figures.items():
+        terminalreporter.write_line(
+            f"faults: {name}: all was well after {held} of {faults}, "
+            f"which left {states} states to go on from"
+        )

@@ -2,7 +2,8 @@
 
 After each: one clear line and exit code 1, or no word and all done; and whoever goes on
 comes to the same bits. As SQLite tests itself; `make fault-test` goes through all calls
-of every command, `make test` through a few.
+of every command, `make test` through a few. Each call really fails, or is the last of
+its process; what several of them leave behind alike is gone on from once.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.faults.conftest import FIGURE
 from tests.faults.faulty_commands import FAULTS, KILLED, Done, FaultyCommands, possible
+from tests.faults.left_behind import left_behind
 from tests.run_outcome import outcome
 from workbench.runs.events import RunStatus
 from workbench.runs.record_files import read_lines
@@ -53,14 +56,13 @@ labels = "sparse"
 optimizer = "adam"
 learning_rate = 0.01
 loss = "sparse_categorical_crossentropy"
-epochs = 2
+epochs = {epochs}
 
 [execution]
 api = "{api}"
 steps_per_execution = {steps}
 gradient_accumulation = {steps}
-# After every piece.
-checkpoint_every_s = 0.000001
+checkpoint_every_s = {checkpoint_every_s}
 {pipeline}
 [[model.layers]]
 name = "input"
@@ -101,17 +103,48 @@ class Scenario:
     home: Path
     """What is there before; every fault gets a copy of it."""
     check: Callable[[Path, Done], None]
+    """Holds what must be true at once after a fault."""
+    go_on: Callable[[Path], None]
     """Goes on after the fault, and holds that all is as without it."""
+    gone_on: dict[str, str] = field(default_factory=dict)
+    """What was wrong then, by what the fault had left behind; empty: nothing."""
+
+    def wrong_after(self, home: Path, done: Done) -> str:
+        """Return what is wrong after a fault, and after going on; empty: nothing."""
+        if wrong := _wrong(lambda: self.check(home, done)):
+            return wrong
+        state = left_behind(home, map(os.strerror, filter(None, FAULTS.values())))
+        if state not in self.gone_on:
+            self.gone_on[state] = _wrong(lambda: self.go_on(home))
+        return self.gone_on[state]
 
 
-def _preset(api: str, directory: Path) -> Path:
+def _wrong(held: Callable[[], None]) -> str:
+    try:
+        held()
+    except Exception as error:
+        return f"{type(error).__name__}: {error!s:.1000}"
+    return ""
+
+
+def _preset(api: str, directory: Path, *, short: bool = False) -> Path:
+    """Return a preset whose runs write a checkpoint after every piece.
+
+    Args:
+        api: Of the preset.
+        directory: To write it to.
+        short: Whether one epoch is enough, with the checkpoint at its end: for sweeps,
+            which handle a point's failure alike, whichever of its calls it was.
+    """
     steps = 1 if api == "cpu" else 4
-    path = directory / f"{api}.toml"
+    path = directory / f"{api}{'-short' if short else ''}.toml"
     path.write_text(
         _PRESET.format(
             api=api,
             steps=steps,
             samples=32 * steps,
+            epochs=1 if short else 2,
+            checkpoint_every_s=1000 if short else 0.000001,
             pipeline=_PIPELINE if api == "ipu_pipeline_estimator" else "",
         )
     )
@@ -179,11 +212,13 @@ class Maker:
                 run = _new_run(home)
                 assert run is not None
                 assert run.status is RunStatus.FINISHED, run.message
+
+        def go_on(home: Path) -> None:
             self._run_to_its_end(home, preset)
             assert _outcome_in(home) == expected
             _assert_tidy(home)
 
-        return Scenario(("run", "--quiet", str(preset)), self.home, check)
+        return Scenario(("run", "--quiet", str(preset)), self.home, check, go_on)
 
     def _resume(self, api: str) -> Scenario:
         """Going on with a run that was killed after its first epoch."""
@@ -198,17 +233,21 @@ class Maker:
         assert run is not None
 
         def check(home: Path, done: Done) -> None:
+            if done.code == 0:
+                assert _outcome_in(home) == expected
+
+        def go_on(home: Path) -> None:
             self._run_to_its_end(home, preset)
             assert _outcome_in(home) == expected
             _assert_tidy(home)
 
         resuming = ("run", "--quiet", "--resume", run.run_id)
-        return Scenario(resuming, home, check)
+        return Scenario(resuming, home, check, go_on)
 
     def _sweep(self, how: str) -> Scenario:
         """A sweep of two points; a CPU has no figures to plan."""
         api = "cpu" if how == "trained" else "ipu_strategy"
-        preset = _preset(api, self._directory)
+        preset = _preset(api, self._directory, short=True)
         begin = (
             *("sweep", str(preset), "--json", "--group", GROUP),
             *("--grid", "train.learning_rate=0.01,0.1"),
@@ -221,14 +260,15 @@ class Maker:
         def check(home: Path, done: Done) -> None:
             if done.code == 0:
                 assert _points(home) == expected
+
+        def go_on(home: Path) -> None:
             known = (home / "sweeps" / GROUP).is_dir()
             words = ("sweep", "--json", "--resume", GROUP) if known else begin
-            done = self._done(home, *words)
-            assert done.stderr == "", done.stderr
+            self._going_on(home, *words)
             assert _points(home) == expected
             _assert_tidy(home)
 
-        return Scenario(begin, self.home, check)
+        return Scenario(begin, self.home, check, go_on)
 
     def _note(self) -> Scenario:
         """A note in place of another one."""
@@ -241,12 +281,14 @@ class Maker:
         def check(home: Path, done: Done) -> None:
             notes = read_notes(home / "runs" / "noted")
             assert notes in ((new,) if done.code == 0 else (old, new))
+
+        def go_on(home: Path) -> None:
             self._done(home, "runs", "note", "noted", "new")
             assert read_notes(home / "runs" / "noted") == new
             self._done(home, "runs", "delete", "noted", "--yes")
             _assert_tidy(home)
 
-        return Scenario(("runs", "note", "noted", "new"), home, check)
+        return Scenario(("runs", "note", "noted", "new"), home, check, go_on)
 
     def _delete(self) -> Scenario:
         """A run that is deleted."""
@@ -261,13 +303,17 @@ class Maker:
                 assert not gone.exists()
             if gone.exists():
                 assert _files(gone) == whole
+
+        def go_on(home: Path) -> None:
+            gone = home / "runs" / "gone"
+            if gone.exists():
                 self._done(home, "runs", "delete", "gone", "--yes")
             assert not gone.exists()
             # Whatever is left of it goes with the next.
             self._done(home, "runs", "delete", "other", "--yes")
             _assert_tidy(home)
 
-        return Scenario(("runs", "delete", "gone", "--yes"), home, check)
+        return Scenario(("runs", "delete", "gone", "--yes"), home, check, go_on)
 
 
 def _new_run(home: Path) -> StoredRun | None:
@@ -365,7 +411,11 @@ def maker(commands: FaultyCommands, tmp_path_factory: pytest.TempPathFactory) ->
     [
         pytest.param(
             *case,
-            marks=() if case in OFTEN else pytest.mark.thorough,
+            marks=(
+                # What a scenario needs is made once, by the process that tries it.
+                pytest.mark.xdist_group(case[0]),
+                *(() if case in OFTEN else (pytest.mark.thorough,)),
+            ),
             id="-".join(case),
         )
         for case in itertools.product(SCENARIOS, FAULTS)
@@ -396,14 +446,13 @@ def test_nothing_is_lost(
             shutil.rmtree(home)
             break
         faults += 1
-        try:
-            _assert_clear(done, fault)
-            assert _files(home / "runs" / BYSTANDER) == before
-            scenario.check(home, done)
-        except Exception as error:
-            wrong.append(f"{number} {done.calls[number - 1]}: {error!r:.1000}")
-        except AssertionError as error:
-            wrong.append(f"{number} {done.calls[number - 1]}: {error!s:.1000}")
+        place = f"{number} {done.calls[number - 1]}"
+        if problem := _wrong(partial(_assert_clear, done, fault)):
+            wrong.append(f"{place}: {problem}")
+        elif _files(home / "runs" / BYSTANDER) != before:
+            wrong.append(f"{place}: another run is not what it was")
+        elif problem := scenario.wrong_after(home, done):
+            wrong.append(f"{place}: {problem}")
         shutil.rmtree(home)
-    record_property(FIGURE, (faults - len(wrong), faults))
+    record_property(FIGURE, (name, faults - len(wrong), faults, len(scenario.gone_on)))
     assert not wrong, "\n".join(wrong)
