@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tensorflow.python.eager import context
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import config, ops
 
 _IPU = re.compile(r"(?:^|[/:])IPU:\d+$", re.IGNORECASE)
 Enter = Callable[[str], AbstractContextManager[Any]]
@@ -23,7 +24,11 @@ def enter_ipus_with(enter: Enter) -> None:
 
 
 def list_ipus_too(physical: Callable[[], int], logical: Callable[[], int]) -> None:
-    """Let `tf.config` list so many IPUs beside TensorFlow's own devices."""
+    """Let `tf.config` list so many IPUs beside TensorFlow's own devices, for scripts.
+
+    Keras asks too: with any device that is no CPU, `resolve_auto_jit_compile` turns on
+    XLA for stock models, and `backend.tensorflow.nn` leaves out what CPUs need.
+    """
     kind = context.Context
     kind.list_physical_devices = _and_ipus(
         kind.list_physical_devices, physical, _physical_device
@@ -42,11 +47,20 @@ def _and_ipus(
     @functools.wraps(original)
     def devices(of: Any, device_type: str | None = None) -> list[Any]:
         listed = list(original(of, device_type))
-        if device_type in (None, "IPU"):
+        if device_type in (None, "IPU") and not _asked_by_a_framework():
             listed += [device(ordinal) for ordinal in range(count())]
         return listed
 
     return devices
+
+
+def _asked_by_a_framework() -> bool:
+    """Tell whether Keras or TensorFlow itself called `tf.config`, or its context."""
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__") == config.__name__ and frame.f_back:
+        frame = frame.f_back
+    caller = str(frame.f_globals.get("__name__", ""))
+    return caller.startswith(("keras.", "tensorflow."))
 
 
 def _physical_device(ordinal: int) -> Any:

@@ -224,3 +224,10 @@ def test_tensorflow_lists_ipus_before_and_after_they_are_configured() -> None:
     assert len(tf.config.list_physical_devices("IPU")) == 2
     kinds = {device.device_type for device in tf.config.list_logical_devices()}
     assert kinds >= {"CPU", "IPU"}
+
+
+def test_keras_takes_this_machine_for_one_of_cpus_as_before() -> None:
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    # `jit_compile="auto"`: XLA is slower for convolutions here, and rounds otherwise.
+    assert model.jit_compile is False
