@@ -1,6 +1,6 @@
 """How gradients of several micro-batches become one: `ipu.gradient_accumulation`."""
 
-from ipu_runtime.engine.describe.accumulation_method import (
+from ipu_runtime.engine.describe.model_options import (
     GradientAccumulationReductionMethod,
 )
 

@@ -16,7 +16,7 @@ from ipu_runtime.engine.build.programs.own_program import (
 )
 from ipu_runtime.engine.build.replicas.collectives import mark_operation, mark_shared
 from ipu_runtime.engine.build.replicas.device_loop import when_replicas_known
-from ipu_runtime.engine.build.replicas.turns import current_turn
+from ipu_runtime.engine.build.tracing_context import current_turn
 from ipu_runtime.ipu_infeed_queue import checked_ordinal
 from ipu_runtime.system.device_state import current_state
 

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.pipeline.graph_pipeline import build_run
-from ipu_runtime.engine.build.programs.progress_scalars import MOST_SCALARS
 from ipu_runtime.engine.build.replicas.device_loop import build_loop
+from ipu_runtime.engine.build.tracing_context import MOST_SCALARS
 from ipu_runtime.engine.describe.model_scope import ModelScope, model_scope
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.engine.describe.refusal import raise_for

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.iteration_counter import counted_by
 from ipu_runtime.engine.build.replicas.device_loop import build_loop
+from ipu_runtime.engine.build.tracing_context import counted_by
 from ipu_runtime.engine.describe.placement import Placement, current_placement
 from ipu_runtime.engine.watch.interception import changed_settings, notice
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue

@@ -7,11 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.progress_scalars import (
+from ipu_runtime.engine.build.replicas.device_loop import build_loop
+from ipu_runtime.engine.build.tracing_context import (
     MOST_SCALARS,
     collected_scalars,
 )
-from ipu_runtime.engine.build.replicas.device_loop import build_loop
 from ipu_runtime.engine.describe.model_scope import model_scope
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.engine.run.estimator_program import EstimatorProgram

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.first_values import FirstValues
+from ipu_runtime.engine.build.replicas.replica_variables import FirstValues
 from ipu_runtime.engine.run.estimator_program import EstimatorProgram
 from ipu_runtime.engine.run.model_directory import model_saver, newest_checkpoint
 from ipu_runtime.estimators.tf_estimator import SessionRunHook, WarmStartSettings

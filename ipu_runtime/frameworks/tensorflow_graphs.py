@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -102,10 +102,15 @@ def called_function(graph: Any) -> Any:
     return atomic_function.from_func_graph(unique, graph, attributes)
 
 
-def without_tracing_warning(function: Any) -> Any:
-    """Return a TensorFlow function that does not warn of being traced often."""
-    function._omit_frequent_tracing_warning = True
-    return function
+def traced(function: Callable[..., Any], **options: Any) -> Any:
+    """Return a TensorFlow function of Python code that needs no conversion.
+
+    TensorFlow counts tracing by lines of code, so that many models in one process
+    would look like one that is traced again and again: the warning is left out.
+    """
+    program = tf.function(function, autograph=False, **options)
+    program._omit_frequent_tracing_warning = True
+    return program
 
 
 def wait_for_nothing_but(operation: Any, other: Any) -> None:

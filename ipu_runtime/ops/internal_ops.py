@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.iteration_counter import current_iteration
 from ipu_runtime.engine.build.replicas.program_state import ProgramState
+from ipu_runtime.engine.build.tracing_context import current_iteration
 
 
 def print_tensor(input: Any, name: str = "") -> Any:  # noqa: A002 - the API's own name

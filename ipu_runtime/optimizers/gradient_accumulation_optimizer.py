@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.replicas.device_loop import require_multiple_of
-from ipu_runtime.engine.describe.accumulation_method import (
+from ipu_runtime.engine.describe.model_options import (
     GradientAccumulationReductionMethod,
 )
 from ipu_runtime.installing.signatures import with_arguments_of

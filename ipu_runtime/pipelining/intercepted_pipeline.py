@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ipu_runtime.engine.describe.pipeline_modes import (
+from ipu_runtime.engine.describe.model_options import (
     PipelineSchedule,
     RecomputationMode,
 )

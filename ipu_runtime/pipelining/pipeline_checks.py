@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.describe.pipeline_modes import (
+from ipu_runtime.engine.describe.model_options import (
     PipelineSchedule,
     RecomputationMode,
     resolve_recomputation,

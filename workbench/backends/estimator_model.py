@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from ipu_runtime import optimizers
-from ipu_runtime.engine.build.programs.progress_scalars import add_progress_scalar
+from ipu_runtime.engine.build.tracing_context import add_progress_scalar
 from workbench.data.model_tensors import compared_outputs
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.topology import topology

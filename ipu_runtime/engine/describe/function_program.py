@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ipu_runtime.engine.describe.layer_use_reader import read_layer_uses
 from ipu_runtime.engine.describe.model_scope import LayerUse
-from ipu_runtime.engine.describe.optimizer_names import optimizer_among
 from ipu_runtime.engine.describe.placement import Placement
-from ipu_runtime.engine.describe.program_request import program_request
+from ipu_runtime.engine.describe.program_request import optimizer_among, program_request
 from ipu_runtime.engine.watch.interception import Program
 from ipu_runtime.plan.request import PipelineRequest
 from ipu_runtime.system.emulated_device import device_for

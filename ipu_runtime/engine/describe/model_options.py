@@ -1,14 +1,79 @@
-"""What the option methods of an extended model store; the engine reads it."""
+"""How scripts ask: what the option methods of models and pipelines take and store."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Any
 
-from ipu_runtime.engine.describe.accumulation_method import (
-    GradientAccumulationReductionMethod,
+from ipu_runtime.plan.schedule.schedule import (
+    Recomputation,
+    ScheduleKind,
+    automatic_recomputation,
 )
+
+
+class GradientAccumulationReductionMethod(Enum):
+    """What happens to the gradients that are accumulated before a weight update."""
+
+    SUM = 0
+    MEAN = 1
+    RUNNING_MEAN = 2
+
+    @property
+    def sums(self) -> bool:
+        """Whether micro-batches are summed, not averaged."""
+        return self is type(self).SUM
+
+    @classmethod
+    def parse(
+        cls, reduction_method: GradientAccumulationReductionMethod | str
+    ) -> GradientAccumulationReductionMethod:
+        """Return the method that a member or its name, in any case, stands for."""
+        if isinstance(reduction_method, cls):
+            return reduction_method
+        if isinstance(reduction_method, str):
+            member = cls.__members__.get(reduction_method.upper())
+            if member is not None:
+                return member
+        valid = ", ".join(member.name for member in cls)
+        raise ValueError(
+            f"Cannot parse {reduction_method!r} as a gradient accumulation reduction "
+            f"method; valid ones are {valid}, in any case."
+        )
+
+
+class PipelineSchedule(IntEnum):
+    """In which order the stages of a pipeline work."""
+
+    Grouped = 0
+    Interleaved = 1
+    Sequential = 2
+
+    @property
+    def kind(self) -> ScheduleKind:
+        """The same schedule as the plan names it."""
+        return ScheduleKind(self.name)
+
+
+class RecomputationMode(Enum):
+    """How activations are computed again when `allow_recompute` is set."""
+
+    Auto = 0
+    RecomputeThenBackpropagate = 1
+    RecomputeAndBackpropagateInterleaved = 2
+
+
+def resolve_recomputation(
+    allow_recompute: bool, mode: RecomputationMode | None, schedule: PipelineSchedule
+) -> Recomputation:
+    """Return what a pipeline really does; the device raises for the other pairs."""
+    if not allow_recompute:
+        return Recomputation.OFF
+    if mode is None or mode is RecomputationMode.Auto:
+        return automatic_recomputation(schedule.kind)
+    return Recomputation(mode.name)
+
 
 LayerCall = tuple[tuple[str, int], ...]
 """A layer call: (layer name, index of the call) from the outermost model inwards.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
-from ipu_runtime.engine.describe.model_options import ModelOptions
-from ipu_runtime.engine.describe.pipeline_modes import (
+from ipu_runtime.engine.describe.model_options import (
+    ModelOptions,
     PipelineSchedule,
     RecomputationMode,
     resolve_recomputation,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.kept_with_model import drop_programs, kept_of
 from ipu_runtime.engine.build.programs.metric_results import Logs
+from ipu_runtime.engine.build.programs.model_programs import drop_programs, kept_of
 from ipu_runtime.engine.build.replicas.instance_exchange import mean_over_instances
 from ipu_runtime.engine.describe.model_options import ModelOptions
 from ipu_runtime.engine.feeds.feed import Feed

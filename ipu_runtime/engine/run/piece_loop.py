@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.engine.build.programs.executable import StoppedError
-from ipu_runtime.engine.build.programs.program_set import BuiltProgram
+from ipu_runtime.engine.build.programs.model_programs import BuiltProgram
 from ipu_runtime.engine.build.replicas.instance_exchange import lost_instances_named
 from ipu_runtime.engine.run.checkpointing import Checkpoints
 from ipu_runtime.engine.watch.observer import ProgressReport, piece_s

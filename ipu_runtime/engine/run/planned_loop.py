@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.describe.layer_use_reader import read_layer_uses
-from ipu_runtime.engine.describe.optimizer_names import optimizer_among
 from ipu_runtime.engine.describe.program_plan import plan_program
 from ipu_runtime.engine.describe.program_request import (
+    optimizer_among,
     program_request,
     values_per_sample,
 )

@@ -8,30 +8,28 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
-from ipu_runtime.engine.build.programs.kept_with_model import (
-    plan_once,
-    programs_of,
-    read_hidden_once,
-    read_once,
-)
 from ipu_runtime.engine.build.programs.metric_results import (
     AveragedResults,
     Logs,
     reduce_results,
 )
-from ipu_runtime.engine.build.programs.program_set import (
+from ipu_runtime.engine.build.programs.model_programs import (
     BuiltProgram,
     ProgramSet,
     Setting,
+    plan_once,
+    programs_of,
+    read_hidden_once,
+    read_once,
 )
 from ipu_runtime.engine.describe.keras_reader import ReadModel, outline
 from ipu_runtime.engine.describe.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
-from ipu_runtime.engine.describe.optimizer_names import optimizer_of
 from ipu_runtime.engine.describe.pipeline_cut import Cut, make_cut
 from ipu_runtime.engine.describe.program_request import (
+    optimizer_of,
     program_request,
     values_per_sample,
 )
@@ -112,7 +110,7 @@ class Session:
         """Let the model have what replicas and processes have made of its state."""
         self.programs.micro_batch.statistics.keep_mean()
         if self.phase == "train":
-            self.programs.shared_statistics.keep_mean()
+            self.programs.micro_batch.share_statistics()
         self.programs.micro_batch.metrics.keep_last()
 
     @property

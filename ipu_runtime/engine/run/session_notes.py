@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.gradient_capture import captures_gradients
-from ipu_runtime.engine.build.programs.kept_with_model import kept_of
 from ipu_runtime.engine.build.programs.loss_scaling import loss_scaling_of
+from ipu_runtime.engine.build.programs.model_programs import kept_of
 from ipu_runtime.engine.describe.step_count import StepCount
 from ipu_runtime.engine.feeds.feed import Feed
 from ipu_runtime.plan.problem import Problem

@@ -10,11 +10,9 @@ import tensorflow as tf
 from ipu_runtime.engine.describe.model_graph import network_of
 from ipu_runtime.engine.describe.model_options import (
     ModelOptions,
-    ReplicatedMetricReductionMethod,
-)
-from ipu_runtime.engine.describe.pipeline_modes import (
     PipelineSchedule,
     RecomputationMode,
+    ReplicatedMetricReductionMethod,
 )
 from ipu_runtime.engine.run.model_runner import drop_programs
 from ipu_runtime.engine.watch.interception import changed_settings, notice

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
-from ipu_runtime.engine.describe.accumulation_method import (
+from ipu_runtime.engine.describe.model_options import (
     GradientAccumulationReductionMethod,
 )
 from ipu_runtime.frameworks.keras_api import keras, ops

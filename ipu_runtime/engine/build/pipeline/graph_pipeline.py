@@ -9,16 +9,19 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.pipeline.graph_stages import GraphStages
+from ipu_runtime.engine.build.pipeline.graph_stages import (
+    GraphStages,
+    TracedStage,
+    trace_stage,
+)
 from ipu_runtime.engine.build.pipeline.schedule_executor import (
     Combine,
     Tensors,
     run_schedule,
 )
-from ipu_runtime.engine.build.pipeline.traced_stage import TracedStage, trace_stage
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.gradient_capture import Captured, reduced_over
-from ipu_runtime.engine.build.programs.progress_scalars import collected_scalars
+from ipu_runtime.engine.build.tracing_context import collected_scalars
 from ipu_runtime.plan.schedule.schedule import Recomputation, Schedule
 
 GradientMap = Callable[[Any, Any], Any]

@@ -1,19 +1,228 @@
-"""Keras stages as the pipeline executor wants them: state goes from call to call."""
+"""The stages of a Keras model: one TensorFlow function for each stage's forward.
+
+The backward function is TensorFlow's own gradient of it. What that needs from the
+forward pass is kept by a tape, and waits with it in the pipeline's stash.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.engine.build.pipeline.pooling_gradient import pooled_again
 from ipu_runtime.engine.build.pipeline.schedule_executor import Tensors
-from ipu_runtime.engine.build.pipeline.stage_functions import StageFunctions
-from ipu_runtime.engine.build.programs.gradient_capture import Captured, capturing
-from ipu_runtime.engine.build.programs.micro_batch import Carry
+from ipu_runtime.engine.build.programs.gradient_capture import (
+    Captured,
+    captures_gradients,
+    capturing,
+)
+from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
+from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
+from ipu_runtime.engine.describe.pipeline_cut import Cut
+from ipu_runtime.frameworks.keras_api import unpack_x_y_sample_weight
+from ipu_runtime.frameworks.keras_calls import mask_of, set_mask
 from ipu_runtime.frameworks.keras_state import stored
+from ipu_runtime.frameworks.keras_training import add_loss
+from ipu_runtime.frameworks.tensorflow_graphs import traced
+
+Crossing = dict[str, Any]
+"""What travels from stage to stage: values, their masks, losses so far, targets."""
+
+
+class StageFunctions:
+    """Forward functions of all stages, for training, testing or predicting."""
+
+    def __init__(
+        self, micro_batch: MicroBatch, graph: ModelGraph, cut: Cut, phase: str
+    ) -> None:
+        self.micro_batch = micro_batch
+        self.count = len(cut.stages)
+        self.phase = phase
+        self._graph = graph
+        self._stages = cut.stages
+        self._boundaries = _boundaries(graph, cut.stages)
+        self._own_statistics = [
+            _used_by(calls, micro_batch.statistics.variables) for calls in cut.stages
+        ]
+        # Not inlined, so that a stage runs when the schedule says, and a recomputed
+        # stage is not found to equal its forward pass and left out. Gradients can only
+        # be captured where a stage is no function of its own.
+        self._functions = [
+            self._forward_of(stage)
+            if any(captures_gradients(call.operation) for call in calls)
+            else traced(
+                self._forward_of(stage),
+                experimental_attributes={"_noinline": True},
+            )
+            for stage, calls in enumerate(cut.stages)
+        ]
+        self.weights = [self._weights_of(stage) for stage in range(self.count)]
+
+    @property
+    def network(self) -> Any:
+        """The model as Keras' graph of layer calls."""
+        return self._graph.network
+
+    def enter(self, data: Any) -> Crossing:
+        """Return what a batch brings to the first stage."""
+        x, y, sample_weight = unpack_x_y_sample_weight(data)
+        inputs = dict(zip(self._graph.inputs, self._graph.flat_inputs(x), strict=True))
+        return {
+            "values": [inputs[slot] for slot in self._boundaries[0]],
+            "masks": [None for _ in self._boundaries[0]],
+            "losses": [],
+            "targets": None if self.phase == "predict" else (y, sample_weight),
+            "x": x if self.phase != "predict" and self._needs_x() else None,
+        }
+
+    def forward(
+        self, stage: int, crossing: Crossing, carry: Carry, replica: Any, counter: Any
+    ) -> tuple[Any, Carry]:
+        """Return what goes on to the next stage (the last returns loss or outputs).
+
+        Only the state that the stage uses goes into its function, so that stages wait
+        for each other's activations alone.
+        """
+        own = self._own_statistics[stage]
+        last = stage + 1 == self.count
+        outputs, statistics, metrics = self._functions[stage](
+            crossing,
+            tuple(carry.statistics[index] for index in own),
+            carry.metrics if last else (),
+            replica,
+            counter,
+        )
+        merged = list(carry.statistics)
+        for index, value in zip(own, statistics, strict=True):
+            merged[index] = value
+        return outputs, Carry(tuple(merged), tuple(metrics) if last else carry.metrics)
+
+    def _forward_of(self, stage: int) -> Callable[..., Any]:
+        statistics_state = self.micro_batch.statistics.part(self._own_statistics[stage])
+        metrics_state = self.micro_batch.metrics.part(
+            range(len(self.micro_batch.metrics.variables))
+            if stage + 1 == self.count
+            else ()
+        )
+
+        def forward(
+            crossing: Crossing,
+            statistics: tuple[Any, ...],
+            metrics: tuple[Any, ...],
+            replica: Any,
+            counter: Any,
+        ) -> Any:
+            mapping = statistics_state.of_replica(statistics, replica)
+            mapping += metrics_state.of_replica(metrics, replica)
+            with (
+                self.micro_batch.keyed_scope(mapping, replica, counter) as scope,
+                pooled_again(),
+            ):
+                values = self._entered(stage, crossing)
+                self._graph.run(
+                    self._stages[stage],
+                    values,
+                    self.phase == "train",
+                    lambda call: self.micro_batch.keys.before_call(
+                        scope, call, counter
+                    ),
+                )
+                if stage + 1 < self.count:
+                    outputs: Any = self._leaving(stage, values, crossing, scope)
+                else:
+                    outputs = self._finished(values, crossing, scope)
+            return (
+                outputs,
+                statistics_state.updated(statistics, replica, scope),
+                metrics_state.updated(metrics, replica, scope),
+            )
+
+        forward.__name__ = f"stage_{stage}"
+        return forward
+
+    def _entered(self, stage: int, crossing: Crossing) -> dict[int, Any]:
+        for value, mask in zip(crossing["values"], crossing["masks"], strict=True):
+            if mask is not None:
+                set_mask(value, mask)
+        return dict(zip(self._boundaries[stage], crossing["values"], strict=True))
+
+    def _leaving(
+        self, stage: int, values: dict[int, Any], crossing: Crossing, scope: Any
+    ) -> Crossing:
+        leaving = [values[slot] for slot in self._boundaries[stage + 1]]
+        return crossing | {
+            "values": leaving,
+            "masks": [mask_of(value) for value in leaving],
+            "losses": [*crossing["losses"], *scope.losses],
+        }
+
+    def _finished(self, values: dict[int, Any], crossing: Crossing, scope: Any) -> Any:
+        y_pred = self._graph.pack_outputs(values)
+        if self.phase == "predict":
+            return y_pred
+        model = self.micro_batch.model
+        for loss in crossing["losses"]:
+            add_loss(model, scope, loss)
+        training = self.phase == "train"
+        y, sample_weight = crossing["targets"]
+        x = crossing["x"] if crossing["x"] is not None else y_pred
+        loss = self.micro_batch.loss(scope, x, y, y_pred, sample_weight, training)
+        self.micro_batch.update_metrics(loss, x, y, y_pred, sample_weight)
+        return self.micro_batch.scaled(loss) if training else loss
+
+    def _needs_x(self) -> bool:
+        """Whether the model's loss or metrics look at the inputs."""
+        from ipu_runtime.frameworks.keras_api import Model
+
+        kind = type(self.micro_batch.model)
+        return (
+            kind.compute_loss is not Model.compute_loss
+            or kind.compute_metrics is not Model.compute_metrics
+        )
+
+    def _weights_of(self, stage: int) -> list[Any]:
+        """Return the trainable weights that the stage's gradient depends on."""
+        used = {
+            id(weight)
+            for call in self._stages[stage]
+            for weight in getattr(call.operation, "trainable_weights", ())
+        }
+        last = stage + 1 == self.count
+        return [
+            weight
+            for weight in self.micro_batch.model.trainable_weights
+            if id(weight) in used
+            or (last and getattr(weight, "regularizer", None) is not None)
+        ]
+
+
+def _used_by(calls: Sequence[Call], variables: Sequence[Any]) -> list[int]:
+    """Return which of the variables belong to the layers that are called."""
+    used = {
+        id(variable)
+        for call in calls
+        for variable in getattr(call.operation, "non_trainable_variables", ())
+    }
+    return [index for index, item in enumerate(variables) if id(item) in used]
+
+
+def _boundaries(
+    graph: ModelGraph, stages: Sequence[Sequence[Call]]
+) -> list[tuple[int, ...]]:
+    """Return the values that each stage gets: all that it or a later one needs."""
+    needed_by = [{slot for call in calls for slot in call.inputs} for calls in stages]
+    needed_by[-1] |= set(graph.outputs)
+    made: list[int] = list(graph.inputs)
+    boundaries = []
+    for stage, calls in enumerate(stages):
+        later = set().union(*needed_by[stage:])
+        boundaries.append(tuple(slot for slot in made if slot in later))
+        made.extend(slot for call in calls for slot in call.outputs)
+    return boundaries
 
 
 @dataclass(frozen=True)

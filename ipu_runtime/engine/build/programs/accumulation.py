@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.describe.accumulation_method import (
+from ipu_runtime.engine.describe.model_options import (
     GradientAccumulationReductionMethod,
 )
 from ipu_runtime.engine.numerics.half_operations import half_sum

@@ -6,13 +6,16 @@ clock, because the two ways may round differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import tensorflow as tf
 
 from ipu_runtime.engine.describe.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.describe.keras_reader import ReadModel
 from ipu_runtime.frameworks.inner_graphs import LOOPS, all_operations, inner_graphs
+from ipu_runtime.frameworks.tensorflow_graphs import traced
 from ipu_runtime.plan.costs.op_costs import ADD
 from ipu_runtime.plan.model.operations import Operation, OpKind
 
@@ -138,3 +141,32 @@ def _size(weight: Any) -> int:
     for extent in weight.shape:
         size *= int(extent)
     return size
+
+
+class ChosenFunction:
+    """Runs Python code in TensorFlow, compiled by XLA where that is faster."""
+
+    def __init__(self, function: Callable[..., Any], refused: str) -> None:
+        """Take the code, and why it must not be compiled, if it must not."""
+        self._in_graph = traced(function)
+        # Traced by itself: gradients of loops look otherwise where XLA compiles them.
+        self._compiled = traced(function, jit_compile=True)
+        self.choice = graph_executor(refused) if refused else None
+        """None until the first call."""
+
+    def __call__(self, *args: Any) -> Any:
+        """Run it."""
+        if self.choice is None:
+            return self._first(*args)
+        return (self._compiled if self.choice.compiled else self._in_graph)(*args)
+
+    def _first(self, *args: Any) -> Any:
+        choice = choose_executor(self._in_graph.get_concrete_function(*args).graph)
+        self.choice = choice
+        if choice.compiled:
+            try:
+                return self._compiled(*args)
+            except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError):
+                # XLA refuses before anything has happened: every time or never.
+                self.choice = graph_executor("XLA cannot compile it")
+        return self._in_graph(*args)

@@ -7,22 +7,22 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
-from ipu_runtime.engine.build.programs.chosen_function import ChosenFunction
 from ipu_runtime.engine.build.programs.executable import (
     CollectedResults,
     Look,
     empty_results,
 )
 from ipu_runtime.engine.build.programs.executor_choice import (
+    ChosenFunction,
     ExecutorChoice,
     graph_executor,
 )
 from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
-from ipu_runtime.engine.build.programs.tracing import traced
 from ipu_runtime.engine.feeds.feed import read_batch
 from ipu_runtime.engine.numerics.half_models import emulated
 from ipu_runtime.frameworks.keras_api import tree
 from ipu_runtime.frameworks.keras_state import stored
+from ipu_runtime.frameworks.tensorflow_graphs import traced
 
 
 class TrainLoop:

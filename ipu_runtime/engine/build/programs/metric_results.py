@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.micro_batch import MicroBatch
-from ipu_runtime.engine.build.programs.tracing import traced
 from ipu_runtime.engine.describe.model_options import ReplicatedMetricReductionMethod
+from ipu_runtime.frameworks.tensorflow_graphs import traced
 
 Logs = dict[str, Any]
 """Metric values by name: numbers, or lists of one per replica."""

@@ -1,4 +1,11 @@
-"""What one replica does with one micro-batch, without changing any variable."""
+"""What one replica does with one micro-batch, without changing any variable.
+
+[Note: Random draws]
+A random draw is keyed by the layer's own seed, the weight update, the replica, the
+layer call and the micro-batch, and not by how many draws came before. So a pipeline
+drops the same values as a plain loop, whatever its schedule, and a recomputed stage
+drops what its forward pass dropped.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +16,79 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.draw_keys import DrawKeys
 from ipu_runtime.engine.build.programs.gradient_capture import (
     Captured,
     arguments_for,
     capturing,
 )
 from ipu_runtime.engine.build.programs.loss_scaling import ObservedGradients
-from ipu_runtime.engine.build.replicas.instance_exchange import sum_over_instances
+from ipu_runtime.engine.build.replicas.instance_exchange import (
+    lost_instances_named,
+    mean_over_instances,
+    sum_over_instances,
+)
 from ipu_runtime.engine.build.replicas.replica_state import ReplicaState
-from ipu_runtime.engine.build.replicas.turns import Turn, in_turn
-from ipu_runtime.engine.describe.model_graph import ModelGraph
+from ipu_runtime.engine.build.tracing_context import Turn, in_turn
+from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
 from ipu_runtime.engine.numerics.half_models import half_emulation
 from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
-from ipu_runtime.frameworks.keras_calls import entered, takes_training
-from ipu_runtime.frameworks.keras_state import stored
+from ipu_runtime.frameworks.keras_calls import entered, layers_inside, takes_training
+from ipu_runtime.frameworks.keras_state import (
+    seed_generators,
+    shared_seed_generator,
+    stored,
+)
 from ipu_runtime.frameworks.keras_training import loss_tracker, total_loss
+from ipu_runtime.frameworks.tensorflow_graphs import traced
 from ipu_runtime.frameworks.types import Variable
 from ipu_runtime.system.device import Device
+
+_DRAWS_PER_CALL = 64
+"""Room for layers that draw several times in one call."""
+_CALL_STRIDE = 15_485_863
+_SEED_STRIDE = 104_729
+
+
+class DrawKeys:
+    """The seed generators of a model, and the values that they take."""
+
+    def __init__(self, model: Any, seed: int) -> None:
+        self._seed = seed
+        self._by_layer = {
+            id(layer): generators
+            for layer in layers_inside(model)
+            if (generators := seed_generators(layer))
+        }
+        self._global = shared_seed_generator()
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The variables in which the generators keep their state."""
+        layers = [item for items in self._by_layer.values() for item in items]
+        return tuple(item.state for item in (*layers, self._global))
+
+    def enter(self, scope: Any, counter: Any) -> None:
+        """Key all generators, for a model that runs as a whole.
+
+        Args:
+            counter: number of the micro-batch over all updates and replicas.
+        """
+        for variable in self.variables:
+            self._set(scope, variable, counter, 0)
+
+    def before_call(self, scope: Any, call: Call, counter: Any) -> None:
+        """Key the generators of the layer that is about to be called."""
+        for layer in layers_inside(call.operation):
+            for generator in self._by_layer.get(id(layer), ()):
+                self._set(scope, generator.state, counter, call.draw_index)
+
+    def _set(self, scope: Any, variable: Any, counter: Any, draw_index: int) -> None:
+        own = tf.cast(stored(variable)[0], tf.int64)
+        first = own + draw_index * _CALL_STRIDE + self._seed * _SEED_STRIDE
+        second = tf.cast(counter, tf.int64) * _DRAWS_PER_CALL
+        scope.add_update(
+            (variable, tf.cast(tf.stack([first, second]), stored(variable).dtype))
+        )
 
 
 @dataclass(frozen=True)
@@ -57,6 +119,7 @@ class MicroBatch:
         self.metrics = ReplicaState(model.metrics_variables, replicas)
         self.observed = ObservedGradients(model)
         self.half = half_emulation(model, replicas, device, self.observed.wanted)
+        self._average_instances = traced(self._assign_instance_means)
 
     @property
     def state(self) -> tuple[Variable, ...]:
@@ -71,6 +134,23 @@ class MicroBatch:
         """Store the state that a loop ends with."""
         self.statistics.save(carry.statistics)
         self.metrics.save(carry.metrics)
+
+    def share_statistics(self) -> None:
+        """Let every process have the mean of all; they call it equally often."""
+        if self.instance.count > 1 and self.statistics.variables:
+            with lost_instances_named(self.instance):
+                self._average_instances()
+
+    def _assign_instance_means(self) -> None:
+        stores = [
+            store
+            for store in map(stored, self.statistics.variables)
+            if store.dtype.is_floating
+        ]
+        values = [store.read_value() for store in stores]
+        means = mean_over_instances(values, self.instance)
+        for store, mean in zip(stores, means, strict=True):
+            store.assign(mean)
 
     def scope(self, carry: Carry, replica: Any, counter: Any) -> Any:
         """Return a scope in which the model is that replica's."""

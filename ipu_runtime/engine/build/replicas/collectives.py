@@ -1,20 +1,25 @@
-"""Operations over replicas, as marks in the program of one replica.
+"""Operations over replicas: marks in the program of one, and what they become.
 
 A program is traced once. When it is copied for its replicas (`replication.py`), each
-mark is replaced by a reduction over the copies; in a program with one replica a mark
-already is the right value.
+mark is replaced by a reduction over the copies, and over those of other processes; in
+a program with one replica a mark already is the right value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.turns import current_turn
+from ipu_runtime.engine.build.replicas.instance_exchange import (
+    gather_instances,
+    sum_over_instances,
+)
+from ipu_runtime.engine.build.tracing_context import current_turn
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.frameworks.tensorflow_graphs import set_attribute
+from ipu_runtime.system.instances import Instance
 
 COLLECTIVE = "_ipu_collective"
 GROUP = "_ipu_replica_group"
@@ -140,3 +145,58 @@ def group_of(operation: Any, replicas: int) -> int:
             f"valid sizes divide {replicas}."
         )
     return group
+
+
+def _reduce(inputs: list[Any], operation: Any, instance: Instance) -> list[Any]:
+    group = _group(inputs, operation, instance)
+    local = min(group, len(inputs))
+    results = []
+    for first in range(0, len(inputs), local):
+        total = tf.add_n(inputs[first : first + local])
+        if group > local:
+            (total,) = sum_over_instances([total], instance)
+        if collective_of(operation) == "mean":
+            total /= tf.cast(group, total.dtype)
+        results.extend([total] * local)
+    return results
+
+
+def _gather(inputs: list[Any], operation: Any, instance: Instance) -> list[Any]:
+    group = _group(inputs, operation, instance)
+    local = min(group, len(inputs))
+    results = []
+    for first in range(0, len(inputs), local):
+        # Every input is a stack of one replica's value, as often as the group is large.
+        values = tf.stack([value[0] for value in inputs[first : first + local]])
+        if group > local:
+            every = gather_instances(values, instance)
+            values = tf.reshape(every, [group, *values.shape[1:]])
+        results.extend([values] * local)
+    return results
+
+
+def _index(inputs: list[Any], operation: Any, instance: Instance) -> list[Any]:
+    first = instance.index * len(inputs)
+    return [tf.constant(first + number, tf.int32) for number in range(len(inputs))]
+
+
+def _group(inputs: list[Any], operation: Any, instance: Instance) -> int:
+    """Return how many replicas exchange values: some of this process's, or all."""
+    local = len(inputs)
+    group = group_of(operation, local * instance.count)
+    if group != local * instance.count and local % group:
+        raise NotImplementedError(
+            f"A replica group of {group} spans some of the {instance.count} instances "
+            f"with {local} replicas each; the emulator has groups within an instance "
+            f"and the group of all {local * instance.count}."
+        )
+    return group
+
+
+EXCHANGES: dict[str, Callable[[list[Any], Any, Instance], list[Any]]] = {
+    "sum": _reduce,
+    "mean": _reduce,
+    "gather": _gather,
+    "index": _index,
+}
+"""What a mark becomes, by its kind: the results of all replicas, from their inputs."""

@@ -12,10 +12,12 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.own_program import traced_program
 from ipu_runtime.engine.build.replicas.collectives import mark_shared
-from ipu_runtime.engine.build.replicas.first_values import FirstValues
-from ipu_runtime.engine.build.replicas.joining import has_collective
+from ipu_runtime.engine.build.replicas.joint_copies import has_collective
 from ipu_runtime.engine.build.replicas.late_programs import Built, late_program
-from ipu_runtime.engine.build.replicas.replica_variables import ReplicaVariables
+from ipu_runtime.engine.build.replicas.replica_variables import (
+    FirstValues,
+    ReplicaVariables,
+)
 from ipu_runtime.engine.build.replicas.replication import replicate
 from ipu_runtime.engine.describe.placement import Placement, current_placement
 from ipu_runtime.engine.numerics.half_models import configured_half

@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.own_program import OwnProgram
-from ipu_runtime.engine.build.replicas.first_values import FirstValues
 from ipu_runtime.engine.build.replicas.instance_exchange import lost_instances_named
+from ipu_runtime.engine.build.replicas.replica_variables import FirstValues
 from ipu_runtime.engine.describe.call_graph import operations_before
 from ipu_runtime.frameworks.tensorflow_graphs import (
     replace_input,

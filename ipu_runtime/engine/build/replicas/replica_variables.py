@@ -1,15 +1,54 @@
-"""Variables that every replica has for itself."""
+"""Variables that every replica has for itself, and the values that all begin with."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.collectives import SHARED
-from ipu_runtime.engine.build.replicas.random_seeds import DRAWN_SEED
+from ipu_runtime.engine.build.replicas.instance_exchange import take_all_from
+from ipu_runtime.frameworks.tensorflow_graphs import eagerly
+from ipu_runtime.system.emulated_device import device_draws
 from ipu_runtime.system.instances import Instance
+
+DRAWN_SEED = 7_368_787
+"""Distance between the random seeds of neighbouring replicas."""
+
+
+def draws(operation: Any) -> bool:
+    """Tell whether an operation draws random numbers that follow each other."""
+    return operation.op_def.is_stateful and "seed2" in operation.node_def.attr
+
+
+class DrawNumbers:
+    """Numbers the operations of a graph that draw, the same for all replicas."""
+
+    def __init__(self) -> None:
+        self._number: dict[str, int] = {}
+
+    def reseed(self, attributes: Any, name: str, replica: int) -> None:
+        """Let an operation draw what no other does, and what the device's seed says.
+
+        TensorFlow seeds it at random where neither it nor the device has a seed.
+        """
+        seed, device = attributes["seed"], device_draws()
+        seeded = seed.i or attributes["seed2"].i
+        if device.resets:
+            seed.i += 1 + device.seed * DRAWN_SEED
+            if not seeded:
+                attributes["seed2"].i = self._number_of(name)
+        if (seeded or device.resets) and not device.identical_replicas:
+            attributes["seed2"].i += replica * DRAWN_SEED
+
+    def _number_of(self, name: str) -> int:
+        if name not in self._number:
+            self._number[name] = device_draws().numbered
+            device_draws().numbered += 1
+        return self._number[name]
+
 
 _READS = (
     "ReadVariableOp",
@@ -115,3 +154,46 @@ def written_handles(source: Any) -> set[str]:
         for tensor in operation.inputs
         if tensor.dtype == tf.resource
     }
+
+
+class FirstValues:
+    """Gives the first process's values to all, when a session has some to give."""
+
+    def __init__(
+        self, handles: Sequence[Any], instance: Instance, first_replica: int
+    ) -> None:
+        """Prepare it in the current graph, which may take no more operations later."""
+        self.instance = instance
+        """This process among those that take the values."""
+        self._first_replica = first_replica
+        self._handles = list(handles) if instance.count > 1 else []
+        with tf.control_dependencies(None):
+            types = [_type_of(handle) for handle in self._handles]
+            self._values = [
+                tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+                for handle, dtype in zip(self._handles, types, strict=True)
+            ]
+            self._given = [tf.compat.v1.placeholder(dtype) for dtype in types]
+            self._assigned = [
+                tf.raw_ops.AssignVariableOp(resource=handle, value=value)
+                for handle, value in zip(self._handles, self._given, strict=True)
+            ]
+
+    def take(self, session: Any) -> None:
+        """Take the values; all processes must do it."""
+        if not self._handles:
+            return
+        own = session.run(self._values)
+        with eagerly():
+            taken = take_all_from(0, list(map(tf.constant, own)), self.instance)
+            values = [item.numpy() for item in taken]
+        for place, handle in enumerate(self._handles):
+            if is_random_state(handle.op.name):
+                # Replicas of all processes draw as if they were in one.
+                shift = [self._first_replica * DRAWN_SEED, 0]
+                values[place] = (values[place] + shift).astype(own[place].dtype)
+        session.run(self._assigned, dict(zip(self._given, values, strict=True)))
+
+
+def _type_of(handle: Any) -> Any:
+    return tf.as_dtype(handle.op.node_def.attr["dtype"].type)

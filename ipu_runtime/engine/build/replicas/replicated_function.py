@@ -12,8 +12,8 @@ from ipu_runtime.engine.build.replicas.instance_exchange import (
     lost_instances_named,
     take_from,
 )
-from ipu_runtime.engine.build.replicas.random_seeds import DRAWN_SEED
 from ipu_runtime.engine.build.replicas.replica_variables import (
+    DRAWN_SEED,
     ReplicaVariables,
     is_random_state,
 )

@@ -8,17 +8,22 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.collectives import SHARED, collective_of
-from ipu_runtime.engine.build.replicas.exchanges import EXCHANGES
-from ipu_runtime.engine.build.replicas.joining import draws_inside, must_be_joined
+from ipu_runtime.engine.build.replicas.collectives import (
+    EXCHANGES,
+    SHARED,
+    collective_of,
+)
 from ipu_runtime.engine.build.replicas.joint_copies import (
     CopyGraph,
     copy_call,
     copy_loop,
+    draws_inside,
+    must_be_joined,
 )
-from ipu_runtime.engine.build.replicas.random_seeds import DrawNumbers, draws
 from ipu_runtime.engine.build.replicas.replica_variables import (
+    DrawNumbers,
     ReplicaVariables,
+    draws,
     written_handles,
 )
 from ipu_runtime.frameworks.inner_graphs import (
