@@ -31,6 +31,7 @@ from ipu_runtime.pipelining.pipeline_op import PreparedPipeline, prepare
 from ipu_runtime.pipelining.pipeline_results import ResultOptions
 from ipu_runtime.plan.placements import requested
 from ipu_runtime.plan.rules.count_rules import check_updates
+from ipu_runtime.plan.rules.pipeline_rules import check_shards
 
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
@@ -70,7 +71,6 @@ class IPUPipelineEstimator(EstimatorBase):
         whole_runs = self._config.ipu_run_config.counts_pipeline_runs
         if not whole_runs:
             raise_for(check_updates(self._loop, count))
-        self._check_devices(spec)
         outfeed = IPUOutfeedQueue(feed_name="results")
         training = spec.mode == ModeKeys.TRAIN
         pipeline = prepare(
@@ -83,6 +83,8 @@ class IPUPipelineEstimator(EstimatorBase):
             reduction_method=spec.reduction_method,
             **spec.pipeline_settings,
         )
+        shards = self._config.ipu_run_config.num_shards
+        raise_for(check_shards(pipeline.mapping, shards))
         steps_per_run = 1 if whole_runs else count
         return self._loop_program(scope, spec, pipeline, outfeed, steps_per_run)
 
@@ -196,16 +198,6 @@ class IPUPipelineEstimator(EstimatorBase):
                 f"{type(spec).__name__}."
             )
         return spec if current_interceptor() is None else intercepted_spec(spec)
-
-    def _check_devices(self, spec: IPUPipelineEstimatorSpec) -> None:
-        shards = self._config.ipu_run_config.num_shards
-        mapping = spec.device_mapping
-        needed = len(set(mapping)) if mapping else len(spec.computational_stages)
-        if not shards / 2 < needed <= shards:
-            raise ValueError(
-                f"The pipeline's stages need {needed} IPU(s), but num_shards is "
-                f"{shards}; it must be {1 << (needed - 1).bit_length()}."
-            )
 
 
 def _mean(values: Sequence[Any]) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ipu_runtime.config import IPUConfig
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.estimators.tf_estimator import RunConfig as TensorFlowRunConfig
+from ipu_runtime.plan.rules.count_rules import IPUS, STEPS, check_positive
 from ipu_runtime.system.ipu_options import IpuOptions
 
 
@@ -42,9 +44,13 @@ class IPURunConfig(_IPURunConfigFields):
         autosharding: bool = False,
     ) -> IPURunConfig:
         notice("IPURunConfig")
-        _check_positive("iterations_per_loop", iterations_per_loop)
-        _check_positive("num_replicas", num_replicas)
-        _check_positive("num_shards", num_shards)
+        raise_for(
+            [
+                *check_positive("iterations_per_loop", iterations_per_loop, STEPS),
+                *check_positive("num_replicas", num_replicas, IPUS),
+                *check_positive("num_shards", num_shards, IPUS),
+            ]
+        )
         wanted = num_replicas * num_shards
         if ipu_options is None:
             if wanted > 1:
@@ -74,11 +80,6 @@ class IPURunConfig(_IPURunConfigFields):
             isinstance(options, IpuOptions)
             and options.creator_id == "create_ipu_config"
         )
-
-
-def _check_positive(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} is {value!r}; it must be an integer of at least 1.")
 
 
 def _check_devices(

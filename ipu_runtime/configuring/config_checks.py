@@ -13,8 +13,7 @@ from ipu_runtime.system.ipu_options import IpuOptions
 if TYPE_CHECKING:
     from ipu_runtime.config import IPUConfig
 
-EMULATED_IPUS = 256
-"""IPUs of the largest emulated system, a Pod256."""
+EMULATED_IPUS, _LARGEST_SYSTEM = 256, "Pod256"
 _NUMBERED_IPUS = 16
 """IPUs whose combinations have device numbers, as on a Pod16."""
 
@@ -39,7 +38,7 @@ def ipus_of_devices(options: IpuOptions, *, on_ipu_model: bool) -> tuple[int, ..
             _ipus_of_number(device.cfg_index) if device.explicit else device.auto_count
         )
         if attached and not _exists(count, on_ipu_model):
-            raise _no_device(count)
+            _refuse_device(count)
         counts.append(count)
     return tuple(counts)
 
@@ -152,19 +151,9 @@ def _ipus_of_number(number: int) -> int:
     return 0
 
 
-def _no_device(count: int) -> Exception:
+def _refuse_device(count: int) -> None:
     # Late, because the configuration is used where TensorFlow must not be loaded.
-    import tensorflow as tf
+    from ipu_runtime.engine.describe.refusal import raise_for
+    from ipu_runtime.plan.rules.count_rules import check_device
 
-    error: Exception = tf.errors.InvalidArgumentError(
-        None,
-        None,
-        f"Could not find an available device: unsupported number of IPUs ({count}). "
-        f"A system offers 1, 2, 4, ... up to {EMULATED_IPUS}.",
-    )
-    if 0 < count < EMULATED_IPUS:
-        # It loads numpy, which whoever only checks a configuration does without.
-        from ipu_runtime.plan.rules.count_rules import no_power_of_two
-
-        error.add_note(f"ipu_runtime: {no_power_of_two(count, EMULATED_IPUS)}")
-    return error
+    raise_for(check_device(count, _LARGEST_SYSTEM, EMULATED_IPUS))

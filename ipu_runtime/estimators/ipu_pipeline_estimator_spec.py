@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.estimators.tf_estimator import ModeKeys
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.plan.placements import PLACEMENTS
+from ipu_runtime.plan.rules.count_rules import ACCUMULATION, check_positive
 
 Reduction = GradientAccumulationReductionMethod
 _PREPARED = {
@@ -76,11 +78,7 @@ class IPUPipelineEstimatorSpec(_SpecFields):
             raise ValueError("Training needs an `optimizer_function` in the spec.")
         if mode == ModeKeys.EVAL and eval_metrics_fn is None:
             raise ValueError("Evaluation needs an `eval_metrics_fn` in the spec.")
-        if not count:
-            raise ValueError(
-                "`gradient_accumulation_count` must be given and above 0, but is "
-                f"{count!r}."
-            )
+        raise_for(check_positive("gradient_accumulation_count", count, ACCUMULATION))
         if "accumulate_outfeed" in pipeline_op_kwargs:
             raise ValueError("`accumulate_outfeed` is set by the estimator itself.")
         unknown = set(pipeline_op_kwargs) - set(_PREPARED) - set(_NOT_BUILT)

@@ -11,6 +11,7 @@ from ipu_runtime.engine.build.replicas.device_loop import require_multiple_of
 from ipu_runtime.engine.describe.model_options import (
     GradientAccumulationReductionMethod,
 )
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.optimizers.cross_replica_optimizer import (
     CrossReplicaOptimizer,
@@ -21,6 +22,7 @@ from ipu_runtime.optimizers.ipu_optimizer import (
     IpuOptimizer,
     check_gradient_types,
 )
+from ipu_runtime.plan.rules.count_rules import ACCUMULATION, check_positive
 
 Reduction = GradientAccumulationReductionMethod
 
@@ -43,10 +45,7 @@ class GradientAccumulationOptimizerV2(IpuOptimizer):
     ) -> None:
         del offload_weight_update_variables, replicated_optimizer_state_sharding
         super().__init__(opt, name)
-        if num_mini_batches < 1:
-            raise ValueError(
-                f"num_mini_batches is {num_mini_batches}; it must be at least 1."
-            )
+        raise_for(check_positive("num_mini_batches", num_mini_batches, ACCUMULATION))
         self._accumulation = Accumulation(
             Reduction.parse(reduction_method), num_mini_batches, replicas=1, dtype=dtype
         )

@@ -16,9 +16,10 @@ from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu_runtime.ops.pipelining_ops import PipelineStageOptions
-from ipu_runtime.plan.rules.count_rules import ACCUMULATION
+from ipu_runtime.plan.rules.count_rules import ACCUMULATION, check_positive
 from ipu_runtime.plan.rules.pipeline_rules import (
     check_count,
+    check_length,
     check_mapping,
     check_recomputation,
     check_stage_count,
@@ -26,8 +27,6 @@ from ipu_runtime.plan.rules.pipeline_rules import (
 )
 from ipu_runtime.plan.schedule.schedule import Recomputation
 from ipu_runtime.system.device_state import current_state
-
-_INT32_MAX = 2**31 - 1
 
 
 def checked_count(count: Any) -> int:
@@ -42,11 +41,13 @@ def checked_count(count: Any) -> int:
                 "built; a value that is only known at run time is not supported."
             )
         count = int(static)
-    if count < 0 or count > _INT32_MAX:
-        raise ValueError(
-            f"`gradient_accumulation_count` is {count}; it must be from 0 to "
-            f"{_INT32_MAX}."
-        )
+    name = "gradient_accumulation_count"
+    raise_for(
+        [
+            *check_positive(name, count, ACCUMULATION),
+            *check_length(count, ACCUMULATION),
+        ]
+    )
     return int(count)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ipu_runtime.plan.rules.replica_counts import reserved_ipus
 from ipu_runtime.system.instances import Instance
 
 
@@ -38,4 +39,4 @@ class Device:
 
     def replicas(self, shard_count: int) -> int:
         """Return how often a model that needs `shard_count` IPUs fits."""
-        return self.ipus // (1 << (shard_count - 1).bit_length())
+        return self.ipus // reserved_ipus(shard_count)

@@ -70,6 +70,17 @@ def test_the_plan_loads_neither_tensorflow_nor_textual(tmp_path: Path) -> None:
     assert _loaded(code, tmp_path, *HEAVY, "textual") == set()
 
 
+def test_a_script_with_a_loop_loads_a_hundred_of_our_modules_at_most(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import sys, ipu_runtime.loops\n"
+        "ours = [name for name in sys.modules if name.startswith('ipu_runtime')]\n"
+        "assert len(ours) <= 100, len(ours)"
+    )
+    assert _loaded(code, tmp_path, "ipu_runtime.plan.planner", "textual") == set()
+
+
 def test_core_and_commands_load_neither_tensorflow_nor_textual(tmp_path: Path) -> None:
     everything = _modules(workbench, "workbench.")
     of_the_app = ("workbench.ui", "workbench.views.content")

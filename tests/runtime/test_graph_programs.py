@@ -581,7 +581,7 @@ def test_optimizers_wrap_graph_optimizers_only() -> None:
     with pytest.raises(ValueError, match=r"wraps tf\.compat\.v1\.train"):
         optimizers.CrossReplicaOptimizer(keras.optimizers.SGD())
     descent = v1.train.GradientDescentOptimizer(0.1)
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="positive integer"):
         optimizers.GradientAccumulationOptimizerV2(descent, 0)
     with pytest.raises(ValueError, match="supports GradientDescentOptimizer and"):
         optimizers.GradientAccumulationOptimizer(v1.train.AdamOptimizer(), 2)

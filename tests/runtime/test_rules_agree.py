@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -27,13 +28,22 @@ from ipu_runtime.engine.watch.interception import (
     current_interceptor,
     intercepted_by,
 )
+from ipu_runtime.ipu_estimator import IPUEstimator, IPUEstimatorSpec
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu_runtime.ipu_pipeline_estimator import (
+    IPUPipelineEstimator,
+    IPUPipelineEstimatorSpec,
+)
+from ipu_runtime.ipu_run_config import IPURunConfig, RunConfig
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.ops import pipelining_ops
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
+from ipu_runtime.optimizers import GradientAccumulationOptimizerV2
 from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request import PipelineRequest, PlanRequest
+from ipu_runtime.plan.rules.count_rules import check_attached
+from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, shard_count
 from ipu_runtime.plan.rules.request_checks import check_request
 from ipu_runtime.plan.schedule.schedule import (
     Recomputation,
@@ -102,10 +112,10 @@ def assignments(count: int) -> st.SearchStrategy[tuple[int, ...]]:
     return st.one_of(walks, walks, walks, anything)
 
 
-COUNTS = st.one_of(st.integers(1, 24), st.sampled_from([32, 36, 40, 48]))
+COUNTS = st.one_of(st.integers(1, 24), st.sampled_from([0, 32, 36, 40, 48]))
 ASKED = st.builds(
     Asked,
-    ipus=st.sampled_from([1, 2, 4]),
+    ipus=st.sampled_from([1, 2, 4, 8]),
     stages=st.one_of(st.just(()), assignments(LAYERS), assignments(LAYERS)),
     mapping=st.one_of(st.just(()), st.lists(st.integers(0, 3), max_size=4).map(tuple)),
     schedule=st.sampled_from(list(PipelineSchedule)),
@@ -113,7 +123,7 @@ ASKED = st.builds(
     recomputes=st.booleans(),
     io_tiles=st.sampled_from([0, 0, 32]),
     accumulation=COUNTS,
-    per_execution=COUNTS,
+    per_execution=COUNTS.filter(bool),
     batches=st.integers(1, 96),
     training=st.booleans(),
 )
@@ -150,20 +160,22 @@ def call_keras(asked: Asked) -> None:
     model = branched_model()
     model.compile("sgd", "mse", steps_per_execution=asked.per_execution)
     model.reset_pipeline_stage_assignment()
+    # Setters refuse what no call can use.
+    accumulation = asked.accumulation if asked.training else 1
     if asked.stages:
-        assignments = model.get_pipeline_stage_assignment()
-        for assignment, stage in zip(assignments, asked.stages, strict=True):
-            assignment.pipeline_stage = stage
-        model.set_pipeline_stage_assignment(assignments)
         model.set_pipelining_options(
-            asked.accumulation,
+            accumulation,
             # None would leave what the call before has set.
             device_mapping=list(asked.mapping or range(max(asked.stages) + 1)),
             pipeline_schedule=asked.schedule,
             recomputation_mode=asked.mode,
         )
+        assignments = model.get_pipeline_stage_assignment()
+        for assignment, stage in zip(assignments, asked.stages, strict=True):
+            assignment.pipeline_stage = stage
+        model.set_pipeline_stage_assignment(assignments)
     else:
-        model.set_gradient_accumulation_options(asked.accumulation)
+        model.set_gradient_accumulation_options(accumulation)
     samples = asked.batches * BATCH
     x, y = np.zeros((samples, 4), np.float32), np.zeros((samples, 1), np.float32)
     call = model.fit if asked.training else model.evaluate
@@ -195,6 +207,60 @@ def call_functions(asked: Asked) -> None:
         )
 
 
+def call_estimator(asked: Asked, shards: int, model_dir: str) -> None:
+    """Train as scripts of TensorFlow 1 do."""
+    options = IPUConfig()
+    options.auto_select_ipus = shards
+    options.allow_recompute = asked.recomputes
+    options.io_tiles.num_io_tiles = asked.io_tiles
+    run = IPURunConfig(asked.per_execution, options, num_shards=shards)
+    build = pipeline_estimator if asked.stages else estimator
+    built = build(asked, RunConfig(run, model_dir=model_dir))
+
+    def input_fn() -> tf.data.Dataset:
+        data = tf.data.Dataset.from_tensors((0.0, 0.0)).repeat()
+        return data.batch(BATCH, drop_remainder=True)
+
+    built.train(input_fn, steps=asked.batches)
+
+
+def pipeline_estimator(asked: Asked, config: RunConfig) -> IPUPipelineEstimator:
+    count = max(asked.stages) + 1
+
+    def first(x: Any, _: Any) -> Any:
+        return x
+
+    def last(x: Any) -> Any:
+        return tf.reduce_mean(x * tf.compat.v1.get_variable("w", []))
+
+    def optimizer_function(x: Any) -> Any:
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        return pipelining_ops.OptimizerFunctionOutput(optimizer, x)
+
+    def model_fn(mode: str) -> IPUPipelineEstimatorSpec:
+        return IPUPipelineEstimatorSpec(
+            mode,
+            [first, *[tf.identity] * (count - 2), last][-count:],
+            asked.accumulation,
+            optimizer_function=optimizer_function,
+            device_mapping=list(asked.mapping) or None,
+            pipeline_schedule=asked.schedule,
+            recomputation_mode=asked.mode,
+        )
+
+    return IPUPipelineEstimator(model_fn, config=config)
+
+
+def estimator(asked: Asked, config: RunConfig) -> IPUEstimator:
+    def model_fn(features: Any, labels: Any, mode: str) -> IPUEstimatorSpec:
+        loss = tf.reduce_mean(features * tf.compat.v1.get_variable("w", []))
+        plain = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        own = GradientAccumulationOptimizerV2(plain, asked.accumulation)
+        return IPUEstimatorSpec(mode, loss=loss, train_op=own.minimize(loss))
+
+    return IPUEstimator(model_fn, config=config)
+
+
 def request_of(asked: Asked) -> PlanRequest:
     kind = ScheduleKind(asked.schedule.name)
     recomputation = Recomputation.OFF
@@ -213,10 +279,11 @@ def request_of(asked: Asked) -> PlanRequest:
         ipus=asked.ipus,
         pipeline=pipeline if asked.stages else None,
         config={"io_tiles.num_io_tiles": asked.io_tiles},
+        system="Pod16",
     )
 
 
-def first_error(problems: tuple[Problem, ...]) -> Problem | None:
+def first_error(problems: Iterable[Problem]) -> Problem | None:
     errors = (item for item in problems if item.severity is Severity.ERROR)
     return next(errors, None)
 
@@ -248,39 +315,79 @@ def assert_same_answer(asked: Asked) -> None:
     with intercepted_by(StopsWhenChecked()), pytest.raises(Exception) as raised:  # noqa: PT011
         call_keras(asked)
     assert answer_of(raised.value) == expected_of(wrong)
+    assert_suggestions_are_valid(request, wrong)
+
+
+def assert_suggestions_are_valid(request: PlanRequest, wrong: Problem | None) -> None:
+    """What a text names keeps its rule, and what one key takes all of the field."""
     if wrong is None or wrong.where not in SUGGESTED:
         return
-    for number in suggested(wrong):
+
+    def still_wrong(number: object) -> list[Problem]:
         changed: dict[str, Any] = {SUGGESTED[wrong.where]: number}
-        still = map(rule_of, check_request(replace(request, **changed)))
-        assert rule_of(wrong) not in still, f"{wrong} names {number}"
+        found = check_request(replace(request, **changed))
+        return [item for item in found if item.severity is Severity.ERROR]
+
+    for number in suggested(wrong):
+        rules = map(rule_of, still_wrong(number))
+        assert rule_of(wrong) not in rules, f"{wrong} names {number}"
+    if wrong.suggestion is not None:
+        left = [item for item in still_wrong(wrong.suggestion)]
+        assert wrong.where not in [item.where for item in left], f"{wrong}: {left}"
+
+
+def is_of_functions(problem: Problem) -> bool:
+    """Whoever brings functions has no layers to be in a wrong stage."""
+    return problem.where != "pipeline.stages" or "at least two" in problem.problem
 
 
 def assert_functions_agree(asked: Asked) -> None:
-    """Whoever brings functions has no layers, devices or epochs to be wrong."""
-    asked = replace(asked, ipus=8, batches=64 * asked.accumulation)
-    per_execution = asked.accumulation
-    wrong = next(
-        (
-            item
-            for item in check_request(
-                replace(request_of(asked), steps_per_execution=per_execution)
-            )
-            if item.severity is Severity.ERROR
-            and item.where not in ("ipu.auto_select_ipus", "data.batch_size")
-            and not (
-                item.where == "pipeline.stages" and "at least two" not in str(item)
-            )
-        ),
-        None,
-    )
+    """Whoever brings functions has no epochs to be wrong either."""
+    count = max(asked.accumulation, 1)
+    asked = replace(asked, batches=64 * count, accumulation=count)
+    request = replace(request_of(asked), steps_per_execution=count)
+    problems = filter(is_of_functions, check_request(replace(request, ipus=16)))
+    # How many IPUs it takes is known when a program is built, after all else.
+    attached = check_attached(asked.ipus, shard_count(request.pipeline))
+    wrong = first_error([*problems, *attached])
     try:
         call_functions(asked)
     except Exception as error:
         answer = answer_of(error)
     else:
         answer = ("AcceptedError", "")
+    if wrong is not None and wrong.where == "execution.steps_per_execution":
+        # There is no epoch that a run of functions has to share out evenly.
+        assert answer[0] == wrong.exception
+        assert answer[1].startswith(wrong.problem)
+        return
     assert answer == expected_of(wrong)
+
+
+def assert_estimators_agree(asked: Asked, model_dir: str) -> None:
+    """Whoever brings an estimator says its shards, which are taken as right here."""
+    # Few steps are whole loops, or loops whole updates, by accident.
+    if asked.batches % 4:
+        asked = replace(asked, batches=asked.batches * asked.per_execution)
+    if asked.batches % 3:
+        times = max(asked.accumulation, 1)
+        asked = replace(
+            asked,
+            per_execution=asked.per_execution * times,
+            batches=asked.batches * times,
+        )
+    request = request_of(asked)
+    shards = ipus_per_replica(request.pipeline)
+    api = "ipu_pipeline_estimator" if asked.stages else "ipu_estimator"
+    request = replace(
+        request, api=api, ipus=shards, batches=asked.batches, training=True
+    )
+    request = replace(request, gradient_accumulation=asked.accumulation)
+    wrong = first_error(filter(is_of_functions, check_request(request)))
+    with intercepted_by(StopsWhenChecked()), pytest.raises(Exception) as raised:  # noqa: PT011
+        call_estimator(asked, shards, model_dir)
+    assert answer_of(raised.value) == expected_of(wrong)
+    assert_suggestions_are_valid(request, wrong)
 
 
 QUICK = settings(
@@ -289,8 +396,11 @@ QUICK = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-THOROUGH = settings(QUICK, max_examples=2000)
-FUNCTIONS = ASKED.filter(lambda asked: asked.stages and min(asked.stages) >= 0)
+# 2,000 in all, in about two minutes.
+KERAS = settings(QUICK, max_examples=1400)
+FUNCTIONS = settings(QUICK, max_examples=350)
+ESTIMATORS = settings(QUICK, max_examples=250)
+WITH_STAGES = ASKED.filter(lambda asked: asked.stages and min(asked.stages) >= 0)
 
 
 @given(ASKED)
@@ -299,17 +409,37 @@ def test_keras_and_the_plan_agree(asked: Asked) -> None:
     assert_same_answer(asked)
 
 
-@given(FUNCTIONS)
+@given(WITH_STAGES)
 @settings(QUICK, max_examples=50)
 def test_pipelines_of_functions_and_the_plan_agree(asked: Asked) -> None:
     assert_functions_agree(asked)
 
 
+@given(asked=ASKED)
+@settings(QUICK, max_examples=50)
+def test_estimators_and_the_plan_agree(asked: Asked, tmp_path: Path) -> None:
+    assert_estimators_agree(asked, str(tmp_path))
+
+
 @pytest.mark.thorough
 @given(ASKED)
-@THOROUGH
+@KERAS
 def test_keras_and_the_plan_agree_always(asked: Asked) -> None:
     assert_same_answer(asked)
+
+
+@pytest.mark.thorough
+@given(WITH_STAGES)
+@FUNCTIONS
+def test_pipelines_of_functions_and_the_plan_agree_always(asked: Asked) -> None:
+    assert_functions_agree(asked)
+
+
+@pytest.mark.thorough
+@given(asked=ASKED)
+@ESTIMATORS
+def test_estimators_and_the_plan_agree_always(asked: Asked, tmp_path: Path) -> None:
+    assert_estimators_agree(asked, str(tmp_path))
 
 
 def test_an_inner_interceptor_gives_the_outer_one_back() -> None:

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from ipu_runtime.engine.describe.refusal import raise_for
+from ipu_runtime.plan.rules.count_rules import check_attached
+from ipu_runtime.plan.rules.replica_counts import reserved_ipus
 from ipu_runtime.system.device_state import device_ordinal
 from ipu_runtime.system.emulated_device import device_instance, local_ipus
 from ipu_runtime.system.instances import Instance
@@ -45,8 +48,9 @@ class Placement:
         if self.replicas is not None:
             return self.replicas
         needed = max(self.shards, default=0) + 1
-        reserved = 1 << (needed - 1).bit_length()
-        return max(1, local_ipus(self.ordinal) // reserved)
+        ipus = local_ipus(self.ordinal)
+        raise_for(check_attached(ipus, needed))
+        return ipus // reserved_ipus(needed)
 
 
 _placement: ContextVar[Placement | None] = ContextVar("placement", default=None)

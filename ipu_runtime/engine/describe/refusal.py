@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
-from ipu_runtime.plan.count_remedies import working_counts
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.request_checks import check_request
@@ -31,6 +30,9 @@ def checked(request: PlanRequest) -> tuple[Problem, ...]:
     try:
         raise_for(problems)
     except Exception as error:
+        # The planner: not every program that asks for the rules is planned.
+        from ipu_runtime.plan.count_remedies import working_counts
+
         remedy = working_counts(request)
         if remedy:
             error.add_note(f"ipu_runtime: {remedy}")

@@ -15,7 +15,7 @@ from ipu_runtime.engine.describe.step_count import StepCount
 from ipu_runtime.engine.feeds.feed import Feed
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.rules.count_rules import EPOCH, STEPS
-from ipu_runtime.plan.rules.stage_rules import STAGES
+from ipu_runtime.plan.rules.pipeline_rules import STAGES
 from ipu_runtime.system.device import Device
 
 

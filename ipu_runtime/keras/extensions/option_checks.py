@@ -7,8 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu_runtime.plan.rules.count_rules import ACCUMULATION, check_positive
 
 _SET_BY_KERAS = (
     "computational_stages",
@@ -23,11 +25,9 @@ _NOT_WITH_KERAS = ("outfeed_loss", "outfeed_mask", "batch_serialization_iteratio
 
 def check_accumulation(steps: Any) -> None:
     """Raise unless the number of accumulation steps is a positive whole number."""
-    if steps is not None and (not isinstance(steps, int) or steps < 1):
-        raise ValueError(
-            "Expected `gradient_accumulation_steps_per_replica` to be a positive "
-            f"integer, but received {steps!r} instead."
-        )
+    if steps is not None:
+        name = "gradient_accumulation_steps_per_replica"
+        raise_for(check_positive(name, steps, ACCUMULATION))
 
 
 def check_device_mapping(mapping: Any) -> None:

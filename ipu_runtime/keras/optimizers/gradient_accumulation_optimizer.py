@@ -8,9 +8,11 @@ from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.describe.model_options import (
     GradientAccumulationReductionMethod,
 )
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.frameworks.keras_api import keras, ops
 from ipu_runtime.frameworks.keras_training import trained_variables
 from ipu_runtime.keras.optimizers.wrapped_optimizer import WrappedOptimizer
+from ipu_runtime.plan.rules.count_rules import ACCUMULATION, check_positive
 
 _Method = GradientAccumulationReductionMethod
 
@@ -21,10 +23,7 @@ class GradientAccumulationOptimizer(WrappedOptimizer):
 
     def __new__(cls, opt: Any, num_mini_batches: int, *_: Any, **__: Any) -> Any:
         """Return `opt` itself where there is nothing to accumulate."""
-        if num_mini_batches < 1:
-            raise ValueError(
-                f"num_mini_batches must be 1 or more, but it is {num_mini_batches}."
-            )
+        raise_for(check_positive("num_mini_batches", num_mini_batches, ACCUMULATION))
         return opt if num_mini_batches == 1 else super().__new__(cls)
 
     def __init__(

@@ -3,71 +3,117 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
 
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request import PipelineRequest, PlanRequest
-from ipu_runtime.plan.rules.pipeline_rules import check_count, has_io_tiles
+from ipu_runtime.plan.rules.pipeline_rules import (
+    MOST_MICRO_BATCHES,
+    allowed_counts,
+    check_count,
+    check_length,
+    has_io_tiles,
+)
 from ipu_runtime.plan.rules.replica_counts import (
-    ipus_per_replica,
     replica_count,
+    reserved_ipus,
     shard_count,
     steps_per_replica,
 )
-from ipu_runtime.plan.schedule.building import overlap_length
 
 ESTIMATORS = ("ipu_estimator", "ipu_pipeline_estimator")
 """Interfaces whose executions are `iterations_per_loop` long, and have no epochs."""
-_IPUS = "ipu.auto_select_ipus"
+IPUS = "ipu.auto_select_ipus"
 ACCUMULATION = "execution.gradient_accumulation"
 STEPS = "execution.steps_per_execution"
 EPOCH = "train.steps_per_epoch"
+_KERAS_COUNT = "gradient_accumulation_steps_per_replica"
+_COUNT_ARGUMENTS = {
+    "ipu_estimator": "num_mini_batches",
+    "ipu_pipeline_estimator": "gradient_accumulation_count",
+}
+"""Where a script says how many mini-batches an update takes, if not by Keras."""
 _LARGEST_SEARCH = 1_000_000
-_MOST_MICRO_BATCHES = 10_000_000
-"""More would take gigabytes and minutes to model, and no program has them."""
 
 
-def no_power_of_two(ipus: int, system_ipus: int) -> Problem:
-    """Say that no device has so many IPUs."""
-    below = 1 << (ipus.bit_length() - 1)
-    return Problem(
-        _IPUS,
-        f"no device has {ipus} IPUs",
-        f"devices have a power of two: {below} or {2 * below}",
-        exception="InvalidArgumentError",
-        suggestion=2 * below if 2 * below <= system_ipus else below,
-    )
+def check_positive(name: str, value: Any, where: str) -> Iterator[Problem]:
+    """Yield a problem if a count is not a whole number from 1 on.
 
-
-def check_ipus(request: PlanRequest, system_ipus: int) -> Iterator[Problem]:
-    """Yield what is wrong with the number of IPUs."""
-    where = _IPUS
-    ipus, needed = request.ipus, ipus_per_replica(request.pipeline)
-    if ipus < 1:
-        yield Problem(where, f"{ipus} IPUs are no device", "1, 2, 4, ...", suggestion=1)
-    elif ipus & (ipus - 1):
-        yield no_power_of_two(ipus, system_ipus)
-    if ipus > system_ipus:
+    Args:
+        name: The argument, as a script writes it.
+        value: What it was given.
+        where: The field that an experiment has for it.
+    """
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < 1:
         yield Problem(
             where,
-            f"{request.system} has {system_ipus} IPUs, not {ipus}",
-            f"at most {system_ipus}, or a larger execution.system",
+            f"expected `{name}` to be a positive integer, but received {value!r}",
+            suggestion=1,
+        )
+
+
+def check_device(ipus: int, system: str, system_ipus: int) -> Iterator[Problem]:
+    """Yield a problem if no device of a system has so many IPUs.
+
+    Args:
+        ipus: What is asked for.
+        system: Name of the system.
+        system_ipus: IPUs that it has.
+    """
+    if ipus < 1:
+        yield Problem(
+            IPUS,
+            f"no device has {ipus} IPUs",
+            "devices have a power of two: 1, 2, 4, ...",
+            exception="InvalidArgumentError",
+            suggestion=1,
+        )
+    elif ipus & (ipus - 1):
+        below = reserved_ipus(ipus) // 2
+        yield Problem(
+            IPUS,
+            f"no device has {ipus} IPUs",
+            f"devices have a power of two: {below} or {2 * below}",
+            exception="InvalidArgumentError",
+            suggestion=2 * below if 2 * below <= system_ipus else below,
+        )
+    if ipus > system_ipus:
+        yield Problem(
+            IPUS,
+            f"{system} has {system_ipus} IPUs, not {ipus}",
+            f"at most {system_ipus}, or a larger system",
             exception="InvalidArgumentError",
             suggestion=1 << (system_ipus.bit_length() - 1),
         )
-    if 0 < ipus < shard_count(request.pipeline):
+
+
+def check_attached(ipus: int, shards: int) -> Iterator[Problem]:
+    """Yield a problem if a device has too few IPUs for one replica of a program."""
+    if 0 < ipus < shards:
+        needed = reserved_ipus(shards)
         yield Problem(
-            where,
+            IPUS,
             f"current device has {ipus} IPUs attached, however the current model "
             f"requires a multiple of {needed} IPUs",
             f"{needed} or a multiple of it",
             suggestion=needed,
         )
-    idle = needed - shard_count(request.pipeline)
-    if idle and needed <= ipus:
+
+
+def check_ipus(request: PlanRequest, system_ipus: int) -> Iterator[Problem]:
+    """Yield what is wrong with the number of IPUs."""
+    ipus, shards = request.ipus, shard_count(request.pipeline)
+    yield from check_device(ipus, request.system, system_ipus)
+    yield from check_attached(ipus, shards)
+    needed = reserved_ipus(shards)
+    if needed > shards and needed <= ipus:
         yield Problem(
-            where,
-            f"a replica reserves {needed} IPUs and leaves {idle} of them without a "
-            "stage",
+            IPUS,
+            f"a replica reserves {needed} IPUs and leaves {needed - shards} of them "
+            "without a stage",
             f"{needed} stages would use them all",
             Severity.WARNING,
             exception="",
@@ -80,12 +126,10 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
     # Evaluation and prediction run one pipeline per execution.
     field = ACCUMULATION if request.training else STEPS
     count = micro_batches(request)
-    if too_many_micro_batches(request):
-        text = f"{count:,} micro-batches of one pipeline run are too many to model"
-        hint = f"at most {_MOST_MICRO_BATCHES:,}"
-        yield Problem(field, text, hint, suggestion=_MOST_MICRO_BATCHES)
+    if pipeline is None:
         return
-    if pipeline is None or not pipeline.schedule.on_ipu:
+    yield from check_length(count, field)
+    if not pipeline.schedule.on_ipu or count > MOST_MICRO_BATCHES:
         return
     if not 2 <= pipeline.stages <= len(pipeline.stage_of_layer):
         return
@@ -96,7 +140,7 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
         training=request.training,
         io_tiles=has_io_tiles(request.config),
         where=field,
-        most=None if request.training else steps_per_replica(request),
+        among=None if request.training else _divisors(steps_per_replica(request)),
     )
 
 
@@ -120,7 +164,27 @@ def micro_batches(request: PlanRequest) -> int:
 
 def too_many_micro_batches(request: PlanRequest) -> bool:
     """Tell whether a pipeline run is too long to be modelled."""
-    return request.pipeline is not None and micro_batches(request) > _MOST_MICRO_BATCHES
+    return request.pipeline is not None and micro_batches(request) > MOST_MICRO_BATCHES
+
+
+def check_accumulation(request: PlanRequest) -> Iterator[Problem]:
+    """Yield a problem if a weight update has no mini-batches."""
+    name = _COUNT_ARGUMENTS.get(request.api, _KERAS_COUNT)
+    for problem in check_positive(name, request.gradient_accumulation, ACCUMULATION):
+        yield replace(problem, suggestion=_allowed_micro_batches(request).start)
+
+
+def _allowed_micro_batches(request: PlanRequest) -> range:
+    """Return the micro-batches that a run may have, pipelined or not."""
+    pipeline = request.pipeline
+    if pipeline is None or not pipeline.schedule.on_ipu:
+        return range(1, MOST_MICRO_BATCHES + 1)
+    return allowed_counts(
+        pipeline.schedule,
+        _mapping(pipeline),
+        training=request.training,
+        io_tiles=has_io_tiles(request.config),
+    )
 
 
 def check_steps(request: PlanRequest) -> Iterator[Problem]:
@@ -128,28 +192,20 @@ def check_steps(request: PlanRequest) -> Iterator[Problem]:
 
     In the order in which Keras on the device finds it: the data, the epoch, updates.
     """
-    if request.gradient_accumulation < 1:
-        yield Problem(
-            ACCUMULATION,
-            f"{request.gradient_accumulation} is not a positive whole number",
-            "1 or more",
-            suggestion=1,
-        )
     replicas, steps = replica_count(request), steps_per_replica(request)
     per_execution = request.steps_per_execution
     every = max(request.gradient_accumulation, 1) if request.training else 1
-    if per_execution < 1:
-        yield Problem(
-            STEPS,
-            f"{per_execution} is not a positive whole number",
-            "1 or more",
-            suggestion=every,
-        )
+    name = "iterations_per_loop" if request.api in ESTIMATORS else "steps_per_execution"
+    for problem in check_positive(name, per_execution, STEPS):
+        yield replace(problem, suggestion=every)
         return
     if replicas:
         yield from _check_epoch(request, replicas, steps, every)
     if request.api in ESTIMATORS:
-        yield from check_updates(per_execution, every)
+        # The model function says it, after the call has been looked at.
+        yield from check_accumulation(request)
+        problems = check_updates(per_execution, every)
+        yield from _suggesting_steps(problems, request, steps, every)
     elif per_execution % every:
         yield _partial_update(request, per_execution, steps, every)
     elif 0 < steps < per_execution and steps % every:
@@ -179,7 +235,8 @@ def _check_epoch(
             suggestion=batches // replicas * replicas,
         )
     if request.api in ESTIMATORS:
-        yield from check_loops(steps, per_execution)
+        problems = check_loops(steps, per_execution)
+        yield from _suggesting_steps(problems, request, steps, every)
     elif per_execution > steps:
         yield Problem(
             STEPS,
@@ -202,6 +259,17 @@ def _check_epoch(
         )
 
 
+def _suggesting_steps(
+    problems: Iterable[Problem], request: PlanRequest, steps: int, every: int
+) -> Iterator[Problem]:
+    """Suggest the nearest steps that break no rule at all, as one key takes them."""
+    valid = _valid_steps(request, steps, every)
+    nearest = _nearest(valid, request.steps_per_execution) if valid else None
+    for problem in problems:
+        at_steps = problem.where == STEPS
+        yield replace(problem, suggestion=nearest) if at_steps else problem
+
+
 def check_loops(steps: int, loop: int) -> Iterator[Problem]:
     """Yield a problem if the steps of an estimator's call are not whole loops.
 
@@ -209,10 +277,8 @@ def check_loops(steps: int, loop: int) -> Iterator[Problem]:
         steps: `steps` of `train` or `evaluate`, of each replica.
         loop: `iterations_per_loop`.
     """
-    if steps <= 0:
-        text = f"steps is {steps}; it must be at least 1"
-        yield Problem(EPOCH, text, suggestion=loop)
-    elif steps % loop:
+    yield from check_positive("steps", steps, EPOCH)
+    if steps > 0 and steps % loop:
         valid = _divisors(steps)
         yield Problem(
             STEPS,
@@ -224,12 +290,17 @@ def check_loops(steps: int, loop: int) -> Iterator[Problem]:
 
 
 def check_updates(loop: int, count: int) -> Iterator[Problem]:
-    """Yield a problem if an estimator's loop ends inside of a weight update."""
+    """Yield a problem if a loop ends inside of a weight update.
+
+    Args:
+        loop: Iterations: `iterations_per_loop` of an estimator.
+        count: Mini-batches of an update.
+    """
     if loop % count:
         nearest = _multiple(loop, count)
         yield Problem(
             STEPS,
-            f"iterations_per_loop ({loop}) must be a multiple of "
+            f"the iterations of a loop ({loop}) must be a multiple of "
             f"gradient_accumulation_count ({count})",
             f"try {nearest}",
             suggestion=nearest,
@@ -263,14 +334,15 @@ def _partial_update(
 def _valid_steps(request: PlanRequest, steps: int, every: int) -> list[int]:
     """Return the divisors of an epoch's steps that hold whole weight updates.
 
-    Those of an evaluation in a pipeline are also whole turns of its stages.
+    Those of an evaluation in a pipeline are also valid counts of its micro-batches.
     """
-    pipeline = request.pipeline
-    if pipeline and not request.training and not has_io_tiles(request.config):
-        every = overlap_length(pipeline.schedule, _mapping(pipeline), training=False)
-    if steps % every or not steps:
+    allowed = range(every, steps + 1, every)
+    if not request.training:
+        allowed = _allowed_micro_batches(request)
+    # No update ends with an epoch of other steps.
+    if steps % every:
         return []
-    return [every * number for number in _divisors(steps // every)]
+    return [number for number in _divisors(steps) if number in allowed]
 
 
 def _divisors(whole: int) -> list[int]:

@@ -6,14 +6,17 @@ the pipeline estimator all ask here, so that one setting has one verdict and one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.rules.replica_counts import reserved_ipus
 from ipu_runtime.plan.schedule.building import overlap_length, recomputation_allowed
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 
-MAPPING = "pipeline.device_mapping"
+MAPPING, STAGES = "pipeline.device_mapping", "pipeline.stages"
+MOST_MICRO_BATCHES = 10_000_000
+"""More would take gigabytes and minutes to model, and no program has them."""
 _COUNT_ARGUMENTS = (
     "it is set by gradient_accumulation_count, "
     "gradient_accumulation_steps_per_replica or steps_per_execution"
@@ -26,11 +29,11 @@ def has_io_tiles(config: Mapping[str, Any]) -> bool:
     return isinstance(tiles, int) and tiles > 0
 
 
-def check_stage_count(stages: int, where: str = "pipeline.stages") -> Iterator[Problem]:
+def check_stage_count(stages: int) -> Iterator[Problem]:
     """Yield a problem if there is nothing to hand on."""
     if stages < 2:
         yield Problem(
-            where,
+            STAGES,
             f"pipeline requires at least two computational stages, but has {stages}",
         )
 
@@ -66,6 +69,40 @@ def check_mapping(
         )
 
 
+def check_shards(mapping: Sequence[int], shards: int) -> Iterator[Problem]:
+    """Yield a problem if an estimator reserves more or fewer IPUs than stages take."""
+    needed = reserved_ipus(max(mapping) + 1)
+    if shards != needed:
+        yield Problem(
+            MAPPING,
+            f"the IPUs of the stages are {list(mapping)}, but num_shards is {shards}",
+            f"it must be {needed}",
+        )
+
+
+def check_one_ipu(
+    what: str, ipus: Iterable[int], hint: str, where: str = STAGES
+) -> Iterator[Problem]:
+    """Yield a problem if weights are used on several IPUs.
+
+    Args:
+        what: The layers or stages that use them.
+        ipus: The IPUs of these.
+        hint: What would be valid.
+        where: The field that is wrong.
+    """
+    different = sorted(set(ipus))
+    if len(different) > 1:
+        yield Problem(
+            where,
+            f"{what} share weights, but are on IPUs "
+            f"{', '.join(map(str, different))}: an input can only be used by pipeline "
+            "stages on the same IPU",
+            hint,
+            exception="UnimplementedError",
+        )
+
+
 def check_recomputation(kind: ScheduleKind, mode: Recomputation) -> Iterator[Problem]:
     """Yield a problem if a schedule does not recompute in this way."""
     if kind.on_ipu and not recomputation_allowed(kind, mode):
@@ -78,6 +115,17 @@ def check_recomputation(kind: ScheduleKind, mode: Recomputation) -> Iterator[Pro
         )
 
 
+def check_length(count: int, where: str) -> Iterator[Problem]:
+    """Yield a problem if a pipeline run has too many micro-batches to be modelled."""
+    if count > MOST_MICRO_BATCHES:
+        yield Problem(
+            where,
+            f"{count:,} micro-batches of one pipeline run are too many to model",
+            f"at most {MOST_MICRO_BATCHES:,}",
+            suggestion=MOST_MICRO_BATCHES,
+        )
+
+
 def check_count(
     kind: ScheduleKind,
     mapping: Sequence[int],
@@ -86,7 +134,7 @@ def check_count(
     training: bool,
     io_tiles: bool,
     where: str,
-    most: int | None = None,
+    among: Sequence[int] | None = None,
 ) -> Iterator[Problem]:
     """Yield a problem if the device could not start so many micro-batches evenly.
 
@@ -97,38 +145,41 @@ def check_count(
         training: Whether there are backward passes.
         io_tiles: Whether tiles are reserved for I/O.
         where: The field that the count is from.
-        most: Micro-batches that there are at all, if that is known.
+        among: Counts that other rules allow, in order; None if all are.
     """
-    overlap = overlap_length(kind, mapping, training)
-    name = f"{kind.value} with {len(mapping)} stages"
-    if io_tiles and kind is ScheduleKind.GROUPED:
-        least = overlap + 2
-        if count < least:
-            wanted, name = f"at least {least}", f"{name} and I/O tiles"
-            yield _refused(where, wanted, count, name, [least], most)
-    elif count < overlap or count % overlap:
-        below = max(count, 0) // overlap * overlap
-        valid = [number for number in (below, below + overlap) if number > 0]
-        wanted = f"a multiple of {overlap}"
-        yield _refused(where, wanted, count, name, valid, most)
-
-
-def _refused(
-    where: str,
-    wanted: str,
-    count: int,
-    name: str,
-    valid: list[int],
-    most: int | None,
-) -> Problem:
-    enough = [number for number in valid if most is None or number <= most]
-    tried = f"try {' or '.join(map(str, enough))} ({_COUNT_ARGUMENTS})"
-    return Problem(
+    allowed = allowed_counts(kind, mapping, training=training, io_tiles=io_tiles)
+    if count in allowed:
+        return
+    least, any_from_least = allowed.start, allowed.step < allowed.start
+    if among is None:
+        below = max(count, least) // allowed.step * allowed.step
+        among = [least] if any_from_least else [below, below + least]
+    valid = [number for number in among if number in allowed]
+    near = sorted(sorted(valid, key=lambda number: abs(number - count))[:2])
+    tried = f"try {' or '.join(map(str, near))} ({_COUNT_ARGUMENTS})"
+    wanted = f"at least {least}" if any_from_least else f"a multiple of {least}"
+    tiles = " and I/O tiles" if any_from_least else ""
+    yield Problem(
         where,
         f"the number of iterations of the pipeline must be {wanted}, but it is {count}",
-        f"for {name}, {tried if enough else f'more batches: there are {most}'}",
+        f"for {kind.value} with {len(mapping)} stages{tiles}, "
+        f"{tried if near else 'an epoch needs other steps'}",
         exception="FailedPreconditionError",
         suggestion=min(
-            enough, key=lambda number: (abs(number - count), -number), default=None
+            near, key=lambda number: (abs(number - count), -number), default=None
         ),
     )
+
+
+def allowed_counts(
+    kind: ScheduleKind, mapping: Sequence[int], *, training: bool, io_tiles: bool
+) -> range:
+    """Return the micro-batches that one pipeline run may have.
+
+    They are whole turns of the stages; with tiles for I/O, whose streams overlap with
+    the stages, Grouped takes any number from two turns more on.
+    """
+    overlap = overlap_length(kind, mapping, training)
+    if io_tiles and kind is ScheduleKind.GROUPED:
+        return range(overlap + 2, MOST_MICRO_BATCHES + 1)
+    return range(overlap, MOST_MICRO_BATCHES + 1, overlap)

@@ -16,9 +16,14 @@ def shard_count(pipeline: PipelineRequest | None) -> int:
     return max(pipeline.stages, 1)
 
 
+def reserved_ipus(shards: int) -> int:
+    """Return the IPUs that are reserved for so many: a power of two."""
+    return 1 << (shards - 1).bit_length()
+
+
 def ipus_per_replica(pipeline: PipelineRequest | None) -> int:
-    """Return how many IPUs one replica reserves: a power of two."""
-    return 1 << (shard_count(pipeline) - 1).bit_length()
+    """Return how many IPUs one replica reserves."""
+    return reserved_ipus(shard_count(pipeline))
 
 
 def replica_count(request: PlanRequest) -> int:

@@ -10,8 +10,11 @@ from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.count_rules import (
+    ESTIMATORS,
+    check_accumulation,
     check_ipus,
     check_micro_batches,
+    check_positive,
     check_steps,
 )
 from ipu_runtime.plan.rules.instance_rules import check_instances
@@ -27,15 +30,7 @@ def check_request(
 ) -> tuple[Problem, ...]:
     """Return all problems of a request, with the exceptions of the real runtime."""
     problems: list[Problem] = []
-    if request.batch_size < 1:
-        problems.append(
-            Problem(
-                "data.batch_size",
-                f"{request.batch_size} is not a positive whole number",
-                "1 or more",
-                suggestion=1,
-            )
-        )
+    problems += check_positive("batch_size", request.batch_size, "data.batch_size")
     try:
         table = table or load_table(request.hardware_file)
     except HardwareFileError as error:
@@ -53,11 +48,15 @@ def check_request(
                 suggestion=guess or names[0],
             )
         )
+    estimator = request.api in ESTIMATORS
+    # An estimator's loops are checked before its stages are asked for.
+    problems += check_steps(request) if estimator else check_accumulation(request)
     problems += check_stages(request)
     problems += check_ipus(request, system.ipus if system else max(request.ipus, 1))
     problems += check_instances(request, system)
     problems += _vain_placements(request)
-    problems += check_steps(request)
+    if not estimator:
+        problems += check_steps(request)
     problems += check_micro_batches(request)
     problems += check_learning_rate(request)
     problems += _rough_costs(request.model)

@@ -9,13 +9,13 @@ from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.pipeline_rules import (
+    STAGES,
     check_mapping,
+    check_one_ipu,
     check_recomputation,
     check_stage_count,
 )
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
-
-STAGES = "pipeline.stages"
 
 
 def check_stages(request: PlanRequest) -> Iterator[Problem]:
@@ -131,17 +131,12 @@ def check_shared_weights(request: PlanRequest) -> Iterator[Problem]:
         for layer, stage in zip(layers, stages, strict=True)
     }
     for calls in request.model.shared:
-        ipus = sorted({ipu_of[name] for name in calls})
-        if len(ipus) > 1:
-            more = f" and {len(calls) - 2} more" if len(calls) > 2 else ""
-            yield Problem(
-                STAGES,
-                f"layers {calls[0]}, {calls[1]}{more} share weights, but are on IPUs "
-                f"{', '.join(map(str, ipus))}: an input can only be used by pipeline "
-                "stages on the same IPU",
-                "put them on one IPU, as balance does",
-                exception="UnimplementedError",
-            )
+        more = f" and {len(calls) - 2} more" if len(calls) > 2 else ""
+        yield from check_one_ipu(
+            f"layers {calls[0]}, {calls[1]}{more}",
+            (ipu_of[name] for name in calls),
+            "put them on one IPU, as balance does",
+        )
 
 
 def _check_norms(model: ModelSpec) -> Iterator[Problem]:

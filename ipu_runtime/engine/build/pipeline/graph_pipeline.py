@@ -22,6 +22,9 @@ from ipu_runtime.engine.build.pipeline.schedule_executor import (
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.gradient_capture import Captured, reduced_over
 from ipu_runtime.engine.build.tracing_context import collected_scalars
+from ipu_runtime.engine.describe.refusal import raise_for
+from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.rules.pipeline_rules import check_one_ipu
 from ipu_runtime.plan.schedule.schedule import Recomputation, Schedule
 
 GradientMap = Callable[[Any, Any], Any]
@@ -87,7 +90,7 @@ def build_run(pipeline: GraphPipeline) -> BuiltRun:
         pipeline.schedule.recomputation is not Recomputation.OFF,
         _adjustment(pipeline.accumulation, update),
     )
-    _check_shared_variables(pipeline.schedule, stages, variables)
+    raise_for(_unshareable(pipeline.schedule, stages))
     run = run_schedule(
         pipeline.schedule,
         programs,
@@ -281,18 +284,21 @@ def _merge(pairs: Any) -> dict[int, tuple[Any, Any]]:
     return merged
 
 
-def _check_shared_variables(
-    schedule: Schedule, stages: Sequence[TracedStage], variables: Sequence[Any]
-) -> None:
-    for variable in variables:
-        users = [
-            index
-            for index, stage in enumerate(stages)
-            if any(outer is variable.handle for outer, _ in stage.graph.captures)
-        ]
-        ipus = {schedule.device_mapping[index] for index in users}
-        if len(ipus) > 1:
-            raise ValueError(
-                f"Variable {variable.name} is used by stages {users}, which are on "
-                f"IPUs {sorted(ipus)}. Map these stages to one IPU."
-            )
+def _unshareable(
+    schedule: Schedule, stages: Sequence[TracedStage]
+) -> Iterator[Problem]:
+    """Yield variables that are used by stages on several IPUs."""
+    users: dict[int, dict[int, Any]] = {}
+    for index, stage in enumerate(stages):
+        for outer, _ in stage.graph.captures:
+            if outer.dtype == tf.resource:
+                users.setdefault(id(outer), {})[index] = outer
+    for by_stage in users.values():
+        handle = next(iter(by_stage.values()))
+        # Handles of a `tf.function` are eager tensors of the host, without a name.
+        name = f": they use {handle.op.name}" if tf.is_symbolic_tensor(handle) else ""
+        yield from check_one_ipu(
+            f"stages {', '.join(map(str, by_stage))}",
+            (schedule.device_mapping[index] for index in by_stage),
+            f"map them to one IPU{name}",
+        )

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.describe.own_request import plan_own, trains
 from ipu_runtime.engine.watch.observer import (
     ProgramCall,
     Progress,
@@ -55,6 +54,9 @@ class OwnProgram:
     def began(self, replicas: int) -> None:
         """Tell that it is about to run for the first time."""
         if self._call is None and call_observer() is not None:
+            # The planner and all layers: scripts that nobody watches do without.
+            from ipu_runtime.engine.describe.own_request import plan_own, trains
+
             planned = plan_own(self.name, self.graph, replicas, self.shards)
             self._trains = trains(self.graph)
             self._call = begin_call(self.kind, self.name, planned)

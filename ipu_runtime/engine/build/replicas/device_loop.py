@@ -20,8 +20,10 @@ from ipu_runtime.engine.build.replicas.replica_variables import (
 )
 from ipu_runtime.engine.build.replicas.replication import replicate
 from ipu_runtime.engine.describe.placement import Placement, current_placement
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.numerics.half_models import configured_half
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph, running_in_order
+from ipu_runtime.plan.rules.count_rules import check_updates
 from ipu_runtime.system.instances import Instance
 
 Body = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
@@ -84,12 +86,8 @@ def build_loop(
             "ipu.optimizers.CrossReplicaOptimizer."
         )
     for multiple in waiting.multiples:
-        if iterations is not None and iterations % multiple:
-            raise ValueError(
-                f"The loop runs {iterations} iterations, but gradients are accumulated "
-                f"over {multiple} mini-batches: {iterations} must be a multiple of "
-                f"{multiple}."
-            )
+        if iterations is not None:
+            raise_for(check_updates(iterations, multiple))
     variables = ReplicaVariables(count, count * instance.index, instance)
 
     def one_iteration(*flat: Any) -> list[Any]:
