@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
-import inspect
 import logging
-import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
+
+from ipu_runtime.frameworks.patching import (
+    Patch,
+    answering,
+    around,
+    calling_module,
+    defining,
+    patches_everywhere,
+)
 
 logger = logging.getLogger("tensorflow")
 
@@ -102,38 +108,24 @@ def replacing(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
     """
 
     def decorate(stand_in: Callable[..., Any]) -> None:
-        original = getattr(owner, name)
-        classes = getattr(owner, "__mro__", (owner,))
-        definer = next(item for item in classes if name in vars(item))
-
-        @functools.wraps(original)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            return stand_in(original, *args, **kwargs)
-
-        # Keras reads constructor arguments in two ways that must agree.
-        call.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
-        setattr(definer, name, call)
         if isinstance(owner, ModuleType):
-            for module in [m for n, m in sys.modules.items() if n.startswith("keras.")]:
-                if vars(module).get(name) is original:
-                    setattr(module, name, call)
+            patches = patches_everywhere(owner, name, around(stand_in), "keras.")
+        else:
+            patches = [Patch(defining(owner, name), name, around(stand_in))]
+        for patch in patches:
+            patch.install()
 
     return decorate
 
 
-def answering(module: ModuleType, names: Mapping[str, Any], habit: str) -> None:
+def known_by(module: ModuleType, names: Mapping[str, Any], habit: str) -> None:
     """Let a module answer to further names."""
-    own = vars(module).get("__getattr__")
 
-    def lookup(name: str) -> Any:
-        if name in names:
-            hint(habit)
-            return names[name]
-        if own is not None:
-            return own(name)
-        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    def find(name: str) -> Any:
+        hint(habit)
+        return names[name]
 
-    module.__getattr__ = lookup  # type: ignore[method-assign]
+    answering(module, names, find).install()
 
 
 def gone_module(package: str, name: str) -> ModuleType:
@@ -153,8 +145,7 @@ _LIBRARIES = ("ipu_runtime", "keras", "numpy", "tensorflow")
 
 def asked_by_script(or_by: str = "") -> bool:
     """Tell whether the attribute whose property calls this is read by a script."""
-    frame = sys._getframe(2)  # noqa: SLF001 - Python has no other way
-    reader = str(frame.f_globals.get("__name__", ""))
+    reader = calling_module(2)
     return reader.partition(".")[0] not in _LIBRARIES or reader == or_by
 
 

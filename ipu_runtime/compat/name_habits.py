@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.compat.habits import answering, hint, replacing
+from ipu_runtime.compat.habits import hint, known_by, replacing
 from ipu_runtime.frameworks.keras_api import keras
 
 _ROOMS = {
@@ -34,7 +34,7 @@ def accept_name_habits() -> None:
         names = {**vars(both[0]), **vars(both[1]), **gone}
         public = {key: value for key, value in names.items() if key[0] != "_"}
         for module in both:
-            answering(module, public, habit)
+            known_by(module, public, habit)
 
     @replacing(keras.losses.Loss, "__init__")
     def construct(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from ipu_runtime.compat.habits import answering
+from ipu_runtime.compat.habits import known_by
 
 _PYTHON = {"int": int, "float": float, "complex": complex, "object": object, "str": str}
 _RENAMED = {
@@ -25,4 +25,4 @@ _RENAMED = {
 def accept_numpy_habits(numpy: ModuleType) -> None:
     """Let NumPy answer to names that it had before versions 1.24 and 2."""
     renamed = {older: getattr(numpy, newer) for older, newer in _RENAMED.items()}
-    answering(numpy, _PYTHON | renamed, "np.int")
+    known_by(numpy, _PYTHON | renamed, "np.int")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
 from ipu_runtime.datasets.packaged import ARRAY_NAMES, read_arrays
+from ipu_runtime.frameworks.patching import around, patches_everywhere
 
 Arrays = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -26,12 +26,9 @@ def install_fallbacks() -> None:
     _replace(keras.datasets.cifar10, _load_cifar10)
 
 
-def _replace(source: Any, load: Callable[..., Arrays]) -> None:
-    original = source.load_data
-    wrapped = functools.wraps(original)(functools.partial(load, original))
-    for module in list(sys.modules.values()):
-        if vars(module).get("load_data") is original:
-            module.load_data = wrapped  # type: ignore[attr-defined]
+def _replace(source: ModuleType, load: Callable[..., Arrays]) -> None:
+    for patch in patches_everywhere(source, "load_data", around(load)):
+        patch.install()
 
 
 def _load_mnist(original: Callable[..., Arrays], path: str = "mnist.npz") -> Arrays:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from typing import Any
-
 import tensorflow as tf
 from keras.src import optimizers
 from keras.src.models import cloning
@@ -14,10 +10,8 @@ from keras.src.trainers import trainer
 from tensorflow.python.distribute.distribute_lib import ReplicaContextBase
 
 from ipu_runtime.frameworks.keras_api import keras
-from ipu_runtime.frameworks.patching import Patch
-
-Replace = Callable[[Any], Any]
-"""Takes the raw attribute, returns what stands in for it."""
+from ipu_runtime.frameworks.patching import Patch, Replace, calling_module
+from ipu_runtime.frameworks.types import Graph
 
 
 def creation_patches(replace: Replace) -> tuple[Patch, ...]:
@@ -84,5 +78,20 @@ def reduction_patch(replace: Replace) -> Patch:
 
 def called_by_keras() -> bool:
     """Whether Keras itself has called the function that asks."""
-    caller = sys._getframe(2).f_globals.get("__name__", "")
-    return str(caller).startswith("keras.")
+    return calling_module(2).startswith("keras.")
+
+
+def layer_call_patch(replace: Replace) -> Patch:
+    """Replace what calls a layer: its `build` and `call`, masks and losses."""
+    return Patch(keras.layers.Layer, "__call__", replace)
+
+
+def session_patches(replace: Replace) -> tuple[Patch, ...]:
+    """Replace `run` of the sessions of TensorFlow 1."""
+    kinds = (tf.compat.v1.Session, tf.compat.v1.InteractiveSession)
+    return tuple(Patch(kind, "run", replace) for kind in kinds)
+
+
+def capturing_patch(graph: Graph, replace: Replace) -> Patch:
+    """Replace what a function's graph does with tensors of other graphs."""
+    return Patch(graph, "capture", replace)

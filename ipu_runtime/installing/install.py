@@ -5,13 +5,15 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from ipu_runtime.frameworks.package_names import KERAS_OF_TENSORFLOW, TENSORFLOW_ONE
+from ipu_runtime.frameworks.patching import answering
 from ipu_runtime.installing.public_modules import target_of
 from ipu_runtime.installing.public_names import ABSENT, IPU, is_real
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
@@ -114,22 +116,11 @@ class _CompletingLoader(Loader):
         self._complete(module)
 
 
-def _attach(module: ModuleType, name: str, target: str) -> None:
-    """Let `module.name` be the module `target`, imported when first asked for."""
-    previous = vars(module).get("__getattr__")
-
-    def lookup(attribute: str) -> Any:
-        if attribute == name:
-            value = importlib.import_module(target)
-            setattr(module, name, value)
-            return value
-        if previous is not None:
-            return previous(attribute)
-        raise AttributeError(
-            f"module {module.__name__!r} has no attribute {attribute!r}"
-        )
-
-    module.__getattr__ = lookup  # type: ignore[method-assign]
+def _attach(module: ModuleType, targets: Mapping[str, str]) -> None:
+    """Let a module have further ones as attributes, imported when asked for."""
+    answering(
+        module, targets, lambda name: importlib.import_module(targets[name])
+    ).install()
 
 
 def _complete_keras(module: ModuleType) -> None:
@@ -139,22 +130,19 @@ def _complete_keras(module: ModuleType) -> None:
 
     accept_old_habits()
     install_fallbacks()
-    _complete_keras_view(module)
+    _attach(module, _KERAS_TARGETS)
 
 
-def _complete_keras_view(module: ModuleType) -> None:
-    _attach(module, "ipu", "ipu_runtime.keras")
-    _attach(module, "experimental", "ipu_runtime.compat.experimental")
-    _attach(module, "engine", "ipu_runtime.compat.engine")
-    _attach(module, "optimizer_v2", "ipu_runtime.compat.optimizer_v2")
+def _attaching(targets: Mapping[str, str]) -> Callable[[ModuleType], None]:
+    return lambda module: _attach(module, targets)
 
 
-def _complete_precision(module: ModuleType) -> None:
-    _attach(module, "experimental", "ipu_runtime.compat.experimental")
-
-
-def _complete_layers(module: ModuleType) -> None:
-    _attach(module, "experimental", "ipu_runtime.compat.layers_experimental")
+_KERAS_TARGETS = {
+    "ipu": "ipu_runtime.keras",
+    "experimental": "ipu_runtime.compat.experimental",
+    "engine": "ipu_runtime.compat.engine",
+    "optimizer_v2": "ipu_runtime.compat.optimizer_v2",
+}
 
 
 def _complete_numpy(module: ModuleType) -> None:
@@ -165,7 +153,7 @@ def _complete_numpy(module: ModuleType) -> None:
 
 
 def _complete_tensorflow(module: ModuleType) -> None:
-    _attach(module, "estimator", "ipu_runtime.estimators.tf_estimator")
+    _attach(module, {"estimator": "ipu_runtime.estimators.tf_estimator"})
     if module.__name__ == "tensorflow":
         # Both need TensorFlow, which has just been loaded.
         from ipu_runtime.frameworks.device_scopes import enter_ipus_with, list_ipus_too
@@ -195,13 +183,17 @@ def _logical_ipus() -> int:
 _COMPLETIONS: dict[str, Callable[[ModuleType], None]] = {
     "numpy": _complete_numpy,
     "tensorflow": _complete_tensorflow,
-    "tensorflow._api.v2.compat.v1": _complete_tensorflow,
-    "tensorflow.compat.v1": _complete_tensorflow,
+    **dict.fromkeys(TENSORFLOW_ONE, _complete_tensorflow),
     "keras": _complete_keras,
-    "keras._tf_keras.keras": _complete_keras_view,
-    "keras.mixed_precision": _complete_precision,
-    "keras._tf_keras.keras.mixed_precision": _complete_precision,
-    "keras.layers": _complete_layers,
-    "keras._tf_keras.keras.layers": _complete_layers,
-    "tensorflow.keras": _complete_keras_view,
+    **dict.fromkeys(
+        (KERAS_OF_TENSORFLOW, "tensorflow.keras"), _attaching(_KERAS_TARGETS)
+    ),
+    **{
+        f"{root}.{room}": _attaching({"experimental": f"ipu_runtime.compat.{target}"})
+        for root in ("keras", KERAS_OF_TENSORFLOW)
+        for room, target in (
+            ("mixed_precision", "experimental"),
+            ("layers", "layers_experimental"),
+        )
+    },
 }

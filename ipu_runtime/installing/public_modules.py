@@ -7,13 +7,19 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ipu_runtime.frameworks.package_names import (
+    DISTRIBUTION,
+    DISTRIBUTION_CONTEXT,
+    KERAS_IN_TENSORFLOW,
+    KERAS_OF_TENSORFLOW,
+)
 from ipu_runtime.installing.public_names import IPU, is_real, missing_attribute
 
 ALIASES = {
     "tensorflow.python.ipu": "ipu_runtime",
     "tensorflow.keras.ipu": "ipu_runtime.keras",
     "keras.ipu": "ipu_runtime.keras",
-    "keras._tf_keras.keras.ipu": "ipu_runtime.keras",
+    f"{KERAS_OF_TENSORFLOW}.ipu": "ipu_runtime.keras",
     "keras.engine": "ipu_runtime.compat.engine",
     "keras.optimizer_v2": "ipu_runtime.compat.optimizer_v2",
     "keras.experimental": "ipu_runtime.compat.experimental",
@@ -26,12 +32,10 @@ ALIASES = {
     "popdist": "ipu_runtime.popdist",
     "libpvti": "ipu_runtime.compat.libpvti",
     "tensorflow.compiler.plugin": "ipu_runtime.compat.plugin",
-    "tensorflow.python.distribute.distribution_strategy_context": (
-        "tensorflow.python.distribute.distribute_lib"
-    ),
+    DISTRIBUTION_CONTEXT: DISTRIBUTION,
     # Scripts of SDK 1.4; TensorFlow's own Keras has lost these.
     **{
-        f"tensorflow.python.keras.{name}": f"keras._tf_keras.keras.{name}"
+        f"{KERAS_IN_TENSORFLOW}.{name}": f"{KERAS_OF_TENSORFLOW}.{name}"
         for name in ("applications", "datasets", "preprocessing")
     },
 }

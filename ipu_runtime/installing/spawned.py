@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu_runtime.frameworks.patching import Patch, around
 from ipu_runtime.installing.install import install
 from ipu_runtime.system.environment import prepare_environment
 
@@ -20,12 +21,11 @@ def reach_spawned() -> None:
     # Most scripts start no process.
     from multiprocessing import spawn
 
-    usual = spawn.get_preparation_data
+    Patch(spawn, "get_preparation_data", around(_with_emulator)).install()
 
-    def with_emulator(name: str) -> dict[str, Any]:
-        return {**usual(name), _KEY: _Installer()}
 
-    spawn.get_preparation_data = with_emulator
+def _with_emulator(original: Any, name: str) -> dict[str, Any]:
+    return {**original(name), _KEY: _Installer()}
 
 
 class _Installer:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from contextlib import ExitStack
 from typing import Any
 
 from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.frameworks.patch_points import creation_patches
+from ipu_runtime.frameworks.patching import applied, around
 from ipu_runtime.strategies.strategy_stack import (
     current_stage,
     current_strategy,
     stage_entered,
 )
 
-_TAG = "_ipu_pipeline_stage"
+STAGE_TAG = "_ipu_pipeline_stage"
+"""Attribute of a layer, or of a call of one, that was made in a stage."""
 
 
 class PipelineStage:
@@ -40,8 +40,7 @@ class PipelineStage:
             raise RuntimeError("Pipeline stages must not be nested.")
         with ExitStack() as entered:
             entered.enter_context(stage_entered(self._stage))
-            for tags in _tags:
-                entered.enter_context(tags.applied())
+            entered.enter_context(applied(_tags))
             self._entered = entered.pop_all()
         return self
 
@@ -52,23 +51,16 @@ class PipelineStage:
 
 def tagged_stage(node: Any) -> int | None:
     """Return the stage of a layer call: its own tag counts before the layer's."""
-    stage = vars(node).get(_TAG)
-    return vars(node.operation).get(_TAG) if stage is None else stage
+    stage = vars(node).get(STAGE_TAG)
+    return vars(node.operation).get(STAGE_TAG) if stage is None else stage
 
 
-def _tagging(original: Any) -> Any:
-    """Return a constructor that tags what it makes while a stage is active."""
-
-    @functools.wraps(original)
-    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        stage = current_stage()
-        if stage is not None:
-            vars(self)[_TAG] = stage
-
-    # Keras reads constructor arguments in two ways that must agree.
-    construct.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
-    return construct
+def _tag(original: Any, made: Any, *args: Any, **kwargs: Any) -> None:
+    """Construct a layer or a layer call, and tag it while a stage is active."""
+    original(made, *args, **kwargs)
+    stage = current_stage()
+    if stage is not None:
+        vars(made)[STAGE_TAG] = stage
 
 
-_tags = creation_patches(_tagging)
+_tags = creation_patches(around(_tag))

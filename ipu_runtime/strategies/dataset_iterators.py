@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -64,13 +63,6 @@ def check_static_shapes(element_spec: Any) -> None:
             )
 
 
-@contextmanager
-def device_dataset_iterators() -> Iterator[None]:
-    """Let `iter(dataset)` make IPU iterators inside, in this thread."""
-    with _iteration.applied():
-        yield
-
-
 def _iterating(original: Any) -> Any:
     def iterate(self: tf.data.Dataset) -> Any:
         if (
@@ -83,6 +75,11 @@ def _iterating(original: Any) -> Any:
         return original(self)
 
     return iterate
+
+
+def device_dataset_iterators() -> AbstractContextManager[None]:
+    """Let `iter(dataset)` make IPU iterators inside, in this thread."""
+    return _iteration.applied()
 
 
 _iteration = Patch(tf.data.Dataset, "__iter__", _iterating)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,7 +16,8 @@ from ipu_runtime.engine.build.replicas.instance_exchange import (
 )
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.frameworks.patch_points import reduction_patch
-from ipu_runtime.frameworks.patching import Patch
+from ipu_runtime.frameworks.patching import Patch, applied, around
+from ipu_runtime.frameworks.types import Optimizer, Structure, Tensor
 
 _of_gradients: ContextVar[str] = ContextVar("of_gradients", default="")
 """What optimizers do with the gradients of replicas: `sum`, `mean` or nothing."""
@@ -37,9 +38,7 @@ def reductions_on_device(of_gradients: str = "sum") -> Iterator[None]:
     """
     token = _of_gradients.set(of_gradients)
     try:
-        with ExitStack() as patches:
-            for patch in _patches:
-                patches.enter_context(patch.applied())
+        with applied(_patches):
             yield
     finally:
         _of_gradients.reset(token)
@@ -55,7 +54,9 @@ def gradients_averaged() -> Iterator[None]:
         _averaged.reset(token)
 
 
-def reduce_over_replicas(reduce_op: Any, value: Any, axis: Any = None) -> Any:
+def reduce_over_replicas(
+    reduce_op: Any, value: Structure, axis: Any = None
+) -> Structure:
     """Sum or average a structure of tensors on the device; the host's stay as is."""
     kind = str(reduce_op).rpartition(".")[2].lower()
     if kind not in ("sum", "mean"):
@@ -72,7 +73,7 @@ def reduce_over_replicas(reduce_op: Any, value: Any, axis: Any = None) -> Any:
     return tf.nest.pack_sequence_as(value, _together(flat, kind))
 
 
-def _together(tensors: Sequence[Any], kind: str) -> list[Any]:
+def _together(tensors: Sequence[Tensor], kind: str) -> list[Tensor]:
     if tf.compat.v1.get_default_graph().building_function:
         return all_reduce_together(tensors, kind)
     # On the host, after the program: it has the values of this process.
@@ -82,30 +83,28 @@ def _together(tensors: Sequence[Any], kind: str) -> list[Any]:
     return reduce(tensors, placement.instance)
 
 
-def _reducing(original: Any) -> Any:
-    def apply_gradients(self: Any, pairs: Any, *args: Any, **kwargs: Any) -> Any:
-        pairs = list(pairs)
-        kind = _of_gradients.get()
-        if kind and not (kind == "mean" and _averaged.get()):
-            reduced = _together([gradient for gradient, _ in pairs], kind)
-            variables = [variable for _, variable in pairs]
-            pairs = list(zip(reduced, variables, strict=True))
-        return original(self, pairs, *args, **kwargs)
+def _apply_reduced(
+    original: Any, optimizer: Optimizer, pairs: Any, *args: Any, **kwargs: Any
+) -> Any:
+    pairs = list(pairs)
+    kind = _of_gradients.get()
+    if kind and not (kind == "mean" and _averaged.get()):
+        reduced = _together([gradient for gradient, _ in pairs], kind)
+        variables = [variable for _, variable in pairs]
+        pairs = list(zip(reduced, variables, strict=True))
+    return original(optimizer, pairs, *args, **kwargs)
 
-    return apply_gradients
 
-
-def _reducing_context(original: Any) -> Any:
-    def reduce(self: Any, reduce_op: Any, value: Any, options: Any = None) -> Any:
-        if reducing():
-            return reduce_over_replicas(reduce_op, value)
-        return original(self, reduce_op, value, options)
-
-    return reduce
+def _reduce(
+    original: Any, context: Any, reduce_op: Any, value: Any, options: Any = None
+) -> Any:
+    if reducing():
+        return reduce_over_replicas(reduce_op, value)
+    return original(context, reduce_op, value, options)
 
 
 _patches = (
     # Keras optimizers ask the context for the sum of their gradients.
-    Patch(tf.compat.v1.train.Optimizer, "apply_gradients", _reducing),
-    reduction_patch(_reducing_context),
+    Patch(tf.compat.v1.train.Optimizer, "apply_gradients", around(_apply_reduced)),
+    reduction_patch(around(_reduce)),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,18 +14,21 @@ import tensorflow as tf
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import mask_of, set_mask
 from ipu_runtime.frameworks.keras_state import fresh_layer_names
+from ipu_runtime.frameworks.patch_points import layer_call_patch
+from ipu_runtime.frameworks.patching import around
 from ipu_runtime.frameworks.tensorflow_graphs import wait_for
 from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
+from ipu_runtime.frameworks.types import Layer, Operation, Structure, Tensor
 
 
 @dataclass(frozen=True)
 class LayerUse:
     """A layer call that a model function made, outermost layers only."""
 
-    layer: Any
-    inputs: tuple[Any, ...]
+    layer: Layer
+    inputs: tuple[Tensor, ...]
     """The tensors among its arguments."""
-    outputs: tuple[Any, ...]
+    outputs: tuple[Tensor, ...]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
@@ -34,6 +38,15 @@ class ModelScope:
     """What is noticed while a model function builds its graph."""
 
     layer_uses: list[LayerUse] = field(default_factory=list)
+
+
+_scopes: ContextVar[tuple[ModelScope, ...]] = ContextVar("scopes", default=())
+"""Those of this thread that notice layer calls, the outermost one first.
+
+Empty inside of a layer's call: what a layer calls in turn is part of it. TensorFlow
+traces a function in the thread that calls it, so that no other thread's layers, and no
+other thread's depth, is meant.
+"""
 
 
 @contextmanager
@@ -49,50 +62,49 @@ def model_scope(seed: int | None = None) -> Iterator[ModelScope]:
     random_state = random.getstate()
     if seed is not None:
         random.seed(seed)
-    original = keras.layers.Layer.__call__
-    keras.layers.Layer.__call__ = _noticing(original, scope)
+    token = _scopes.set((*_scopes.get(), scope))
     try:
-        with fresh_layer_names():
+        with _layer_calls.applied(), fresh_layer_names():
             yield scope
     finally:
-        keras.layers.Layer.__call__ = original
+        _scopes.reset(token)
         if seed is not None:
             random.setstate(random_state)
 
 
-def _noticing(original: Callable[..., Any], scope: ModelScope) -> Callable[..., Any]:
-    depth = 0
-
-    def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
-        nonlocal depth
-        tensors = tf.nest.flatten((args, kwargs))
-        symbolic = any(isinstance(tensor, keras.KerasTensor) for tensor in tensors)
-        if depth or symbolic or tf.executing_eagerly():
-            return original(layer, *args, **kwargs)
-        graph = tf.compat.v1.get_default_graph()
-        first = len(graph.get_operations())
-        depth += 1
-        try:
-            outputs = original(layer, *args, **kwargs)
-        finally:
-            depth -= 1
-        if graph is tf.compat.v1.get_default_graph():
-            outputs = _with_updates(outputs, graph.get_operations()[first:])
-        scope.layer_uses.append(
-            LayerUse(
-                layer,
-                tuple(item for item in tensors if tf.is_tensor(item)),
-                tuple(tf.nest.flatten(outputs)),
-                args,
-                kwargs,
-            )
-        )
-        return outputs
-
-    return call
+def _call(original: Any, layer: Layer, *args: Any, **kwargs: Any) -> Structure:
+    """Call a layer, and note the call if it is the outermost one of a scope."""
+    scopes = _scopes.get()
+    if not scopes or tf.executing_eagerly():
+        return original(layer, *args, **kwargs)
+    tensors = tf.nest.flatten((args, kwargs))
+    if any(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
+        return original(layer, *args, **kwargs)
+    graph = tf.compat.v1.get_default_graph()
+    first = len(graph.get_operations())
+    token = _scopes.set(())
+    try:
+        outputs = original(layer, *args, **kwargs)
+    finally:
+        _scopes.reset(token)
+    if graph is tf.compat.v1.get_default_graph():
+        outputs = _with_updates(outputs, graph.get_operations()[first:])
+    use = LayerUse(
+        layer,
+        tuple(item for item in tensors if tf.is_tensor(item)),
+        tuple(tf.nest.flatten(outputs)),
+        args,
+        kwargs,
+    )
+    for scope in scopes:
+        scope.layer_uses.append(use)
+    return outputs
 
 
-def _with_updates(outputs: Any, operations: Sequence[Any]) -> Any:
+_layer_calls = layer_call_patch(around(_call))
+
+
+def _with_updates(outputs: Structure, operations: Sequence[Operation]) -> Structure:
     """Make outputs wait for the writes among `operations`, and those for reads."""
     writes = [operation for operation in operations if operation.type in ASSIGNMENTS]
     if writes:
@@ -113,7 +125,7 @@ def _with_updates(outputs: Any, operations: Sequence[Any]) -> Any:
         return tf.nest.map_structure(_same, outputs)
 
 
-def _same(tensor: Any) -> Any:
+def _same(tensor: Tensor) -> Tensor:
     copy = tf.identity(tensor)
     mask = mask_of(tensor)
     if mask is not None:

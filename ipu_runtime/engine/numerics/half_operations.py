@@ -7,7 +7,7 @@ and convolutions, with their gradients, and what optimizers store.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +25,7 @@ from ipu_runtime.frameworks.patch_points import (
     product_patches,
     storing_patches,
 )
+from ipu_runtime.frameworks.patching import applied
 
 _WIDER = (tf.float32, tf.float64)
 _TENSORS = (tf.Tensor, tf.Variable, keras.Variable)
@@ -33,11 +34,10 @@ _TENSORS = (tf.Tensor, tf.Variable, keras.Variable)
 @contextmanager
 def half_operations(emulation: Emulation | None) -> Iterator[None]:
     """Make float16 results as the emulation says inside."""
-    with ExitStack() as entered:
-        if emulation is not None:
-            for patch in _PATCHES:
-                entered.enter_context(patch.applied())
-            entered.enter_context(emulating(emulation))
+    if emulation is None:
+        yield
+        return
+    with applied(_PATCHES), emulating(emulation):
         yield
 
 

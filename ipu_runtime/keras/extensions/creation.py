@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ipu_runtime.engine.watch.interception import notice
@@ -13,34 +10,26 @@ from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import Functional, makes_functional
 from ipu_runtime.frameworks.keras_training import is_keras_default, mark_keras_default
 from ipu_runtime.frameworks.patch_points import cloning_patches, compiling_patch
-from ipu_runtime.frameworks.patching import Patch
+from ipu_runtime.frameworks.patching import Patch, applied, around
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.extensions_base import KerasExtensionBase
 from ipu_runtime.keras.extensions.functional_extensions import FunctionalExtension
 from ipu_runtime.keras.extensions.model_extensions import ModelExtension
-from ipu_runtime.keras.extensions.model_loading import subclass_loading
 from ipu_runtime.keras.extensions.saved_options import restore_options, saved_options
 from ipu_runtime.keras.extensions.saving import CONFIG_KEYS
 from ipu_runtime.keras.extensions.sequential_extensions import SequentialExtension
-from ipu_runtime.keras.optimizers.keras_loss_scaling import scaling_once
-from ipu_runtime.keras.optimizers.older_optimizers import older_optimizers
+from ipu_runtime.keras.optimizers.older_optimizers import OPTIMIZER_PATCHES
 from ipu_runtime.strategies.strategy_stack import current_strategy, extensions_wanted
 
 
-@contextmanager
-def extending_models() -> Iterator[None]:
+def extending_models() -> AbstractContextManager[None]:
     """Extend every Keras model that is created inside, in this thread."""
-    with ExitStack() as patches:
-        patches.enter_context(_creation.applied())
-        patches.enter_context(_sequential_loading.applied())
-        patches.enter_context(subclass_loading.applied())
-        patches.enter_context(older_optimizers.applied())
-        patches.enter_context(scaling_once.applied())
-        patches.enter_context(_compiling.applied())
-        for cloning in _cloning:
-            patches.enter_context(cloning.applied())
-        yield
+    return applied(_PATCHES)
 
+
+_KERAS_OWN_KEY = "trainable"
+"""Part of every configuration that Keras itself has started."""
 
 _extended_classes: dict[tuple[type, type], type] = {}
 
@@ -54,14 +43,11 @@ def extended_class(original: type, extension: type) -> type:
 
 
 def _make_extended_class(original: type, extension: type) -> type:
-    @functools.wraps(original.__init__)  # type: ignore[misc]
-    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+    def construct(_: Any, model: KerasModel, *args: Any, **kwargs: Any) -> None:
         saved = {key: kwargs.pop(key) for key in CONFIG_KEYS if key in kwargs}
-        original.__init__(self, *args, **kwargs)  # type: ignore[misc]
-        self._after_construction(saved)
-
-    # Keras reads constructor arguments in two ways that must agree.
-    construct.__signature__ = inspect.signature(original.__init__)  # type: ignore
+        # The one of this moment: a scope may have replaced that of `keras.Model`.
+        original.__init__(model, *args, **kwargs)  # type: ignore[misc]
+        model.restore_ipu_options(saved)
 
     def get_config(self: Any) -> Any:
         return extension.get_config(self)  # type: ignore[attr-defined]
@@ -73,7 +59,7 @@ def _make_extended_class(original: type, extension: type) -> type:
         original.__name__,
         (extension, original),
         {
-            "__init__": construct,
+            "__init__": around(construct)(original.__init__),  # type: ignore[misc]
             "get_config": get_config,
             "__module__": original.__module__,
             "__qualname__": original.__qualname__,
@@ -126,30 +112,53 @@ def _restoring(original: Any) -> Any:
     return classmethod(from_config)
 
 
-def _noticing(original: Any) -> Any:
-    @functools.wraps(original)
-    def compile_model(*args: Any, **kwargs: Any) -> Any:
-        notice("model.compile")
-        return original(*args, **kwargs)
+def _refusing(original: Any) -> Any:
+    load = original.__func__
 
-    return compile_model
+    def from_config(cls: type, config: Any, custom_objects: Any = None) -> Any:
+        if issubclass(cls, (keras.Sequential, Functional)) or "layers" in config:
+            return load(cls, config, custom_objects)
+        if _overrides_get_config(cls) and _KERAS_OWN_KEY not in config:
+            raise RuntimeError(
+                f"The configuration of {cls.__name__} has no IPU options: its "
+                "`get_config` must start from `super().get_config()`."
+            )
+        try:
+            return load(cls, config, custom_objects)
+        except TypeError as error:
+            raise NotImplementedError(
+                f"{cls.__name__} cannot be made from its saved configuration: a "
+                "model whose constructor needs arguments must define `from_config`, or "
+                f"return them from `get_config`. ({str(error).splitlines()[0]})"
+            ) from error
+
+    return classmethod(from_config)
 
 
-def _copying_options(original: Any) -> Any:
-    @functools.wraps(original)
-    def clone(model: Any, *args: Any, **kwargs: Any) -> Any:
-        copy = original(model, *args, **kwargs)
-        if isinstance(model, KerasExtensionBase) and isinstance(
-            copy, KerasExtensionBase
-        ):
-            restore_options(copy, saved_options(model))
-        return copy
+def _overrides_get_config(cls: type) -> bool:
+    written: Any = getattr(cls, "__original_class__", cls)
+    own = written.get_config
+    return not is_keras_default(own) and own is not keras.Model.get_config
 
-    return clone
+
+def _compile(original: Any, *args: Any, **kwargs: Any) -> Any:
+    notice("model.compile")
+    return original(*args, **kwargs)
+
+
+def _clone(original: Any, model: KerasModel, *args: Any, **kwargs: Any) -> KerasModel:
+    copy = original(model, *args, **kwargs)
+    if isinstance(model, KerasExtensionBase) and isinstance(copy, KerasExtensionBase):
+        restore_options(copy, saved_options(model))
+    return copy
 
 
 _EXTENSIONS = (FunctionalExtension, SequentialExtension, ModelExtension)
-_creation = Patch(keras.Model, "__new__", _extending)
-_sequential_loading = Patch(keras.Sequential, "from_config", _restoring)
-_cloning = cloning_patches(_copying_options)
-_compiling = compiling_patch(_noticing)
+_PATCHES = (
+    Patch(keras.Model, "__new__", _extending),
+    Patch(keras.Sequential, "from_config", _restoring),
+    Patch(keras.Model, "from_config", _refusing),
+    *OPTIMIZER_PATCHES,
+    compiling_patch(around(_compile)),
+    *cloning_patches(around(_clone)),
+)

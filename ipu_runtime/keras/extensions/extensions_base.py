@@ -194,7 +194,8 @@ class KerasExtensionBase(StageAssignment):
     def _ipu_options(self) -> ModelOptions:
         return state_of(self).options
 
-    def _after_construction(self, saved: Mapping[str, Any]) -> None:
+    def restore_ipu_options(self, saved: Mapping[str, Any]) -> None:
+        """Take over saved options; called at the end of construction."""
         restore_options(self, saved)
 
     def _run(self, method: str, arguments: dict[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from ipu_runtime.keras.extensions.pipeline_stage_assignment import Assignment
 from ipu_runtime.keras.extensions.saved_options import restore_assignment
 from ipu_runtime.keras.extensions.saving import ASSIGNMENT_KEY, options_from_config
 from ipu_runtime.keras.layer_calls import assignments_of
+from ipu_runtime.keras.pipeline_stage import STAGE_TAG
 from ipu_runtime.strategies.strategy_stack import noticing_stages, plain_models
 
 
@@ -80,7 +81,7 @@ class ModelExtension(KerasExtensionBase):
         if state_of(self).pending is not None:
             return True
         inside = [layer for layer in layers_inside(self) if layer is not self]
-        return any("_ipu_pipeline_stage" in vars(layer) for layer in inside)
+        return any(STAGE_TAG in vars(layer) for layer in inside)
 
     def _trace(self, inputs: Any) -> None:
         state = state_of(self)
@@ -94,7 +95,8 @@ class ModelExtension(KerasExtensionBase):
         pending, state.pending = state.pending, None
         restore_assignment(self, {ASSIGNMENT_KEY: pending})
 
-    def _after_construction(self, saved: Mapping[str, Any]) -> None:
+    def restore_ipu_options(self, saved: Mapping[str, Any]) -> None:
+        """Take over saved options; stages wait until the layer calls are known."""
         options_from_config(self._ipu_options, saved)
         state_of(self).pending = saved.get(ASSIGNMENT_KEY)
 

@@ -1,4 +1,4 @@
-"""Optimizers of TensorFlow 1 in `compile`, as Keras 2 took them."""
+"""Optimizers that `compile` would not take: of TensorFlow 1, and scaling already."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.engine.build.programs.loss_scaling import loss_scaling_of
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_training import trained_variables
-from ipu_runtime.frameworks.patch_points import optimizer_patch
+from ipu_runtime.frameworks.patch_points import (
+    loss_scaling_patch,
+    optimizer_patch,
+)
+from ipu_runtime.frameworks.patching import around, instead
 from ipu_runtime.frameworks.tensorflow_variables import create_slots, name_variable
+from ipu_runtime.frameworks.types import Optimizer
 from ipu_runtime.keras.optimizers.older_hooks import refuse_older_hooks
 
 
@@ -74,15 +80,29 @@ def _warn_of_own_gradients(kind: type[Any]) -> None:
         )
 
 
-def _taking_older(original: Any) -> Any:
-    def get(identifier: Any) -> Any:
-        if isinstance(identifier, tf.compat.v1.train.Optimizer):
-            return OlderOptimizer(identifier)
-        refuse_older_hooks(identifier)
-        return original(identifier)
-
-    return get
+def _get(original: Any, identifier: Any) -> Optimizer:
+    if isinstance(identifier, tf.compat.v1.train.Optimizer):
+        return OlderOptimizer(identifier)
+    refuse_older_hooks(identifier)
+    return original(identifier)
 
 
-older_optimizers = optimizer_patch(_taking_older)
-"""Lets `compile` take optimizers of TensorFlow 1."""
+class _Kind(type):
+    def __instancecheck__(cls, optimizer: Any) -> bool:
+        scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        return scales or loss_scaling_of(optimizer) is not None
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return keras.optimizers.LossScaleOptimizer(*args, **kwargs)
+
+
+class _ScalingOptimizer(metaclass=_Kind):
+    """Stands for every optimizer that scales losses, when `compile` asks."""
+
+
+OPTIMIZER_PATCHES = (
+    optimizer_patch(around(_get)),
+    # `compile` would scale the losses of a mixed_float16 model a second time.
+    loss_scaling_patch(instead(_ScalingOptimizer)),
+)
+"""Let `compile` take optimizers of TensorFlow 1, and those that scale losses."""

@@ -23,6 +23,8 @@ from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.gradient_capture import Captured, reduced_over
 from ipu_runtime.engine.build.tracing_context import collected_scalars
 from ipu_runtime.engine.describe.refusal import raise_for
+from ipu_runtime.frameworks.patch_points import capturing_patch
+from ipu_runtime.frameworks.patching import around
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.rules.pipeline_rules import check_one_ipu
 from ipu_runtime.plan.schedule.schedule import Recomputation, Schedule
@@ -231,18 +233,14 @@ def _values_of(operations: Sequence[Any]) -> Tensors:
 @contextmanager
 def _standing_in(values: Mapping[int, Any]) -> Iterator[None]:
     """Let tensors of a stage's graph mean other ones in the current graph."""
-    graph = tf.compat.v1.get_default_graph()
-    capture = graph.capture
 
-    def capture_or_stand_in(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    def capture(original: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         value = values.get(id(tensor))
-        return capture(tensor, *args, **kwargs) if value is None else value
+        return original(tensor, *args, **kwargs) if value is None else value
 
-    graph.capture = capture_or_stand_in
-    try:
+    graph = tf.compat.v1.get_default_graph()
+    with capturing_patch(graph, around(capture)).applied():
         yield
-    finally:
-        del graph.capture
 
 
 def _adjustment(

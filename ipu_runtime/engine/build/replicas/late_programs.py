@@ -21,10 +21,13 @@ from ipu_runtime.engine.build.programs.own_program import OwnProgram
 from ipu_runtime.engine.build.replicas.instance_exchange import lost_instances_named
 from ipu_runtime.engine.build.replicas.replica_variables import FirstValues
 from ipu_runtime.engine.describe.call_graph import operations_before
+from ipu_runtime.frameworks.patch_points import session_patches
+from ipu_runtime.frameworks.patching import around
 from ipu_runtime.frameworks.tensorflow_graphs import (
     replace_input,
     wait_for_nothing_but,
 )
+from ipu_runtime.frameworks.types import Session
 
 _PROGRAMS = "ipu_programs"
 """Collection of a graph that keeps its programs as long as the graph lives."""
@@ -55,7 +58,9 @@ def late_program(
     if program.graph.building_function:
         started()
     else:
-        _watch_sessions()
+        # For good: the graph may be run by any session of the script, at any time.
+        for patch in _sessions:
+            patch.install()
         tf.compat.v1.add_to_collection(_PROGRAMS, program)
     return program.results
 
@@ -167,28 +172,21 @@ class _LateProgram:
             replace_input(output.op, tensor)
 
 
-@functools.cache
-def _watch_sessions() -> None:
-    """Let every session look at the programs of its graph before it runs."""
-    for kind in (tf.compat.v1.Session, tf.compat.v1.InteractiveSession):
-        run = kind.run
+def _run_prepared(original: Any, session: Session, *args: Any, **kwargs: Any) -> Any:
+    """Let a session look at the programs of its graph before it runs."""
+    work = functools.partial(original, session, *args, **kwargs)
+    programs = session.graph.get_collection(_PROGRAMS)
+    for program in programs:
+        program.before_run()
+    if not any(program.looks_at_fetches for program in programs):
+        return work()
+    fetched = tf.nest.flatten(args[0] if args else kwargs.get("fetches"))
+    for program in programs:
+        work = functools.partial(program.run, work, session, fetched)
+    return work()
 
-        @functools.wraps(run)
-        def run_prepared(
-            session: Any, *args: Any, _run: Any = run, **kwargs: Any
-        ) -> Any:
-            work = functools.partial(_run, session, *args, **kwargs)
-            programs = session.graph.get_collection(_PROGRAMS)
-            for program in programs:
-                program.before_run()
-            if not any(program.looks_at_fetches for program in programs):
-                return work()
-            fetched = tf.nest.flatten(args[0] if args else kwargs.get("fetches"))
-            for program in programs:
-                work = functools.partial(program.run, work, session, fetched)
-            return work()
 
-        kind.run = run_prepared
+_sessions = session_patches(around(_run_prepared))
 
 
 def _values(
