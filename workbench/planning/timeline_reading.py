@@ -1,8 +1,12 @@
-"""One task of a timeline in words: how long it takes and what it had to wait for."""
+"""One task of a timeline in words: how long it takes and what it had to wait for.
+
+Copies over links are not waiting: they are told only where nothing was waited for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Interval, Timeline
@@ -28,14 +32,50 @@ def task_words(timeline: Timeline, ipu: int, task: Interval) -> str:
         f"{microseconds(task.end_us - task.start_us)} from "
         f"{microseconds(task.start_us)}"
     )
+    idle = idle_before(timeline, ipu, task)
+    if idle.waited_us >= _NOTHING_US:
+        return f"{words}, waited {microseconds(idle.waited_us)} for {idle.cause}"
+    if idle.copies_us >= _NOTHING_US:
+        return f"{words}, after {microseconds(idle.copies_us)} of copies"
+    return words
+
+
+class Idle(NamedTuple):
+    """Why an IPU computed nothing before a task."""
+
+    waited_us: float
+    """For other IPUs."""
+    copies_us: float
+    """Over links, which take the time of all IPUs."""
+    cause: str
+    """The task that was waited for last, and where it ran."""
+
+
+def idle_before(timeline: Timeline, ipu: int, task: Interval) -> Idle:
+    """Share out the time since an IPU's last task to waiting and copies."""
     ends = [other.end_us for other in _near(timeline, ipu, task) if other != task]
     before = [end for end in ends if end <= task.start_us + _NOTHING_US]
     since = max(before, default=0.0)
-    waited = task.start_us - since
-    if waited < _NOTHING_US:
-        return words
-    cause = _cause(timeline, ipu, task, since)
-    return f"{words}, waited {microseconds(waited)} for {cause}"
+    others = [
+        (max(other.start_us, since), other.end_us, at, other)
+        for at in timeline.ipus
+        if at != ipu
+        for other in _near(timeline, at, task)
+        if since + _NOTHING_US < other.end_us <= task.start_us + _NOTHING_US
+    ]
+    if not timeline.schedule.kind.on_ipu:
+        # Without a common clock a task waits for what it needs, and nothing else.
+        others = [(since, *item[1:]) for item in others if _feeds(item[3], task)]
+    if not others:
+        return Idle(0.0, task.start_us - since, "")
+    # While one of the others computes it is waited for; copies are between.
+    waited, until = 0.0, since
+    for begin, end, _, _ in sorted(others):
+        waited += max(end - max(begin, until), 0.0)
+        until = max(until, end)
+    _, _, at, slowest = max(others, key=lambda item: item[1])
+    cause = f"{task_label(timeline, slowest)} of IPU{at}"
+    return Idle(waited, task.start_us - since - waited, cause)
 
 
 def _near(timeline: Timeline, ipu: int, task: Interval) -> Iterator[Interval]:
@@ -45,24 +85,6 @@ def _near(timeline: Timeline, ipu: int, task: Interval) -> Iterator[Interval]:
     here = min(max(here, 0), slots.times - 1)
     around = range(max(here - _AROUND, 0), min(here + _AROUND + 1, slots.times))
     return timeline.intervals(ipu, around)
-
-
-def _cause(timeline: Timeline, ipu: int, task: Interval, since: float) -> str:
-    """Name what a task waited for: on the IPU all wait for the slowest."""
-    others = [
-        (other.end_us, at, other)
-        for at in timeline.ipus
-        if at != ipu
-        for other in _near(timeline, at, task)
-        if since + _NOTHING_US < other.end_us <= task.start_us + _NOTHING_US
-    ]
-    if not timeline.schedule.kind.on_ipu:
-        # Without a common clock a task waits for what it needs, and nothing else.
-        others = [item for item in others if _feeds(item[2], task)]
-    if not others:
-        return "copies of IPUs"
-    _, at, slowest = max(others, key=lambda item: item[0])
-    return f"{task_label(timeline, slowest)} of IPU{at}"
 
 
 def _feeds(other: Interval, task: Interval) -> bool:

@@ -310,9 +310,9 @@ async def test_cell_of_the_timeline_says_how_long_and_for_whom(
         assert f"F0 of stage 0: {first} from" in screen_text(app)
         await pilot.press("down")
         await pilot.pause()
-        waits = microseconds(plan.stages[0].forward_us + plan.copy_us)
-        assert f"F0 of stage 1: {second} from {waits}, " in screen_text(app)
-        assert f"waited {waits} for F0 of IPU0 " in screen_text(app)
+        begins = microseconds(plan.stages[0].forward_us + plan.copy_us)
+        assert f"F0 of stage 1: {second} from {begins}, " in screen_text(app)
+        assert f"waited {first} for F0 of IPU0 " in screen_text(app)
 
 
 async def test_schedules_keep_the_ipus_own_in_a_small_window(

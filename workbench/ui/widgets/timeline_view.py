@@ -24,7 +24,8 @@ from workbench.ui.content.timeline_cells import (
 )
 from workbench.ui.widgets.plain import PlainText
 
-LEGEND = "F forward  B backward  R recompute  U update  · wait"
+LEGEND = "F forward  B backward  R recompute  U update  · bubble"
+_LEGEND_OF_TIME = LEGEND.replace("bubble", "waiting, or copies")
 _WIDTHS = (1, 3, 4, 6, 9)
 _TIME_COLUMNS = (60, 100, 180, 320, 640)
 
@@ -67,7 +68,7 @@ class TimelineView(PlainText, ScrollView, can_focus=True):
         """What the cell under the cursor is; the letters' meaning without focus."""
         cell = self._cell
         if not self.has_focus or cell is None or self._timeline is None:
-            return LEGEND
+            return _LEGEND_OF_TIME if self._by_time else LEGEND
         ipu = self._drawing.ipus[self._row]
         return task_words(self._timeline, ipu, cell.task)
 
