@@ -140,8 +140,7 @@ def _most_changed(plan: Plan, changed: Plan) -> tuple[str, float, float]:
 def _stage_reason(plan: Plan, changed: Plan) -> str:
     """Say how the slowest stage differs, where the size of a cut does not."""
     now, then = (
-        max(stage.forward_us + stage.backward_us + stage.recompute_us for stage in item)
-        for item in (plan.stages, changed.stages)
+        max(stage.busy_us for stage in item) for item in (plan.stages, changed.stages)
     )
     if round(now) == round(then):
         return "other work overlaps"

@@ -58,6 +58,11 @@ class StagePlan:
     fifo_depth: int
     stash_bytes: int
 
+    @property
+    def busy_us(self) -> float:
+        """Time that one micro-batch takes of it, recomputation included."""
+        return self.forward_us + self.backward_us + self.recompute_us
+
 
 ALWAYS_LIVE = ("weights", "optimizer", "accumulators", "stash", "code", "io")
 """Categories of what stays where it is during a whole step."""
@@ -239,6 +244,13 @@ class Plan:
         if self.step is None or not self.ipu_step_us:
             return 0.0
         return self.step.waiting_us / self.ipu_step_us
+
+    @property
+    def stage_imbalance(self) -> float:
+        """Time of the longest stage over the mean of all; 1 where they are even."""
+        times = [stage.busy_us for stage in self.stages]
+        total = sum(times)
+        return max(times) * len(times) / total if total else 1.0
 
     @property
     def ok(self) -> bool:

@@ -59,6 +59,14 @@ SCRIPTS = {
 UNITS = {"us": 1, "ms": 1e3, "s": 1e6, "k": 1e3, "M": 1e6, "%": 0.01, "": 1}
 UNITS |= {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 PRINTED = r"(<?)([\d,]*\.?\d+)(?: (us|ms|s|k|M|%|B|KiB|MiB|GiB))?"
+UNNAMED = PRINTED.replace("(", "(?:").replace("?:?:", "?:")
+TIME, BYTES, SHARE = r"[\d,.]+ [mu]?s", r"[\d,.]+ [KMG]?i?B", r"<?\d+ %"
+LONG = rf"{TIME}|\d+ min \d+ s"
+BAR = "[█▉▊▋▌▍▎▏]*"
+PEAK = {
+    "peak_bytes": "sum over tiles (#), of it #",
+    "always_live_bytes": ", of it (#) always live; ",
+}
 MEASURED_MS = 12.0
 """Of a step, in the records of runs."""
 Shown = list[tuple[str, str, str]]
@@ -67,6 +75,8 @@ Shown = list[tuple[str, str, str]]
 
 def agrees(text: str, number: float) -> bool:
     """Tell whether a printed figure is a number, rounded to the digits it has."""
+    if long := re.fullmatch(r"(\d+) min (\d+) s", text):
+        return abs(60 * int(long[1]) + int(long[2]) - number / 1e6) <= 0.5
     found = re.fullmatch(PRINTED, text)
     assert found is not None, text
     unit = UNITS[found[3] or ""]
@@ -89,18 +99,30 @@ def found(surface: str, text: str, **patterns: str) -> Shown:
     """Return the figures of a text; each name has to be there."""
     shown = []
     for name, pattern in patterns.items():
-        pattern = pattern.replace(
-            "#", PRINTED.replace("(", "(?:").replace("?:?:", "?:")
-        )
-        hits = re.findall(pattern, text, re.MULTILINE)
+        hits = re.findall(pattern.replace("#", UNNAMED), text, re.MULTILINE)
         assert hits, f"{surface} says nothing of {name}:\n{text}"
         shown += [(surface, name, " ".join(hit.split())) for hit in hits]
     return shown
 
 
-def of_plan(capsys: pytest.CaptureFixture[str], source: str, piped: bool) -> Shown:
+def seen(surface: str, text: str, patterns: Mapping[str, str]) -> Shown:
+    """Return the same of names for which a surface need not have room."""
+    return [
+        item
+        for name, pattern in patterns.items()
+        if re.search(pattern.replace("#", UNNAMED), text, re.MULTILINE)
+        for item in found(surface, text, **{name: pattern})
+    ]
+
+
+def of_plan(
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    piped: bool,
+    truth: Mapping[str, float],
+) -> Shown:
     """Return what `plan` prints as text."""
-    text, _ = command(capsys, "plan", source)
+    text, _ = command(capsys, "plan", source, "--memory")
     shown = found(
         "plan",
         text,
@@ -108,15 +130,60 @@ def of_plan(capsys: pytest.CaptureFixture[str], source: str, piped: bool) -> Sho
         samples_per_second=r"^  samples/s +(#)$",
         memory_fraction=r"^  memory +(#)  fullest tile$",
         ipu_step_us=r"^  (?:step|total) +(#)  ",
+        epoch_us=rf"^  epoch +({LONG})  ",
+        compile_us=rf"^  compilation +({LONG})  ",
+        **{name: rf"^  {part} +(#) +#  " for part, name in parts(truth)},
+        **of_ipus(truth, rf"^ +NUMBER  +(bytes)  +{BYTES}  +(full)  "),
     )
+    shown += found("plan", " ".join(text.split()), **PEAK)
     if piped:
         shown += found(
             "plan",
             text,
             bubble_fraction=r"bubble: (#) of the cells",
             waiting_fraction=r"waiting: (#) of a step's time",
+            stage_imbalance=r"slowest is (#) times the mean",
         )
+    times = rf"  +({TIME})  +({TIME})  "
+    for name in timed_rows(truth):
+        row = rf"^  {name[6:]}  +\S+  +\S+  +[\d,]+"
+        if not name.startswith("layer_"):
+            row = rf"^ +{name[5:]} +\d+"
+        shown += of_passes("plan", text, name, row + times)
     return shown
+
+
+def parts(truth: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return the parts of a step that take time, with the names of their figures."""
+    names = [name for name, value in truth.items() if name.startswith("part_") if value]
+    return [(name[5:-3], name) for name in names]
+
+
+def of_ipus(truth: Mapping[str, float], row: str) -> dict[str, str]:
+    """Return how the sum over tiles and the fullest tile stand in rows of IPUs."""
+    patterns = {}
+    for name in truth:
+        if found := re.fullmatch(r"ipu(\d+)_(bytes|full)", name):
+            other = row.replace("NUMBER", found[1]).replace(f"({found[2]})", "(@)")
+            other = other.replace("(bytes)", BYTES).replace("(full)", SHARE)
+            own = BYTES if found[2] == "bytes" else SHARE
+            patterns[name] = other.replace("@", own)
+    return patterns
+
+
+def timed_rows(truth: Mapping[str, float]) -> list[str]:
+    """Return the names of layers and stages, whose passes have times."""
+    ending = "_forward_us"
+    return [name.removesuffix(ending) for name in truth if name.endswith(ending)]
+
+
+def of_passes(surface: str, text: str, name: str, row: str, unit: str = "") -> Shown:
+    """Return the times forward and backward of a row, if it is there."""
+    return [
+        (surface, f"{name}_{way}_us", f"{time}{unit}")
+        for hit in re.findall(row.replace("#", UNNAMED), text, re.MULTILINE)
+        for way, time in zip(("forward", "backward"), hit, strict=True)
+    ]
 
 
 def of_gate(
@@ -124,8 +191,9 @@ def of_gate(
 ) -> Shown:
     """Return what gates on every figure say that it is."""
     names = {"memory": "memory_fraction", "sum_over_tiles": "sum_over_tiles_bytes"}
+    names["compile_s"] = "compile_us"
     shown: Shown = []
-    for name in ("memory", "sum_over_tiles", *truth):
+    for name in ("memory", "sum_over_tiles", "compile_s", *NAMES):
         if name in names.values():
             continue
         unit = " %" if name == "memory" or name.endswith("fraction") else ""
@@ -147,7 +215,7 @@ def of_sweep(
         if (row := json.loads(line))["event"] == "point"
     )
     both = point["metrics"].keys() & truth.keys()
-    assert both == truth.keys() - {"ipu_step_us", "sum_over_tiles_bytes"}
+    assert both == {*NAMES} - {"ipu_step_us", "sum_over_tiles_bytes"}
     assert {name: point["metrics"][name] for name in both} == {
         name: truth[name] for name in both
     }
@@ -172,7 +240,11 @@ def record(source: str) -> str:
 
 
 def of_runs(
-    capsys: pytest.CaptureFixture[str], first: str, second: str, page: Path
+    capsys: pytest.CaptureFixture[str],
+    first: str,
+    second: str,
+    page: Path,
+    truth: Mapping[str, float],
 ) -> Shown:
     """Return what `runs show`, `runs compare --explain` and `report` print of a run."""
     text, _ = command(capsys, "runs", "show", first)
@@ -201,6 +273,7 @@ def of_runs(
     )
     command(capsys, "report", first, "--html", str(page))
     html = unescape(re.sub(r"<[^>]*>", "\n", page.read_text(encoding="utf-8")))
+    html = re.sub(r"\s*\n\s*", "\n", html)
     shown += found(
         "report",
         html,
@@ -208,12 +281,21 @@ def of_runs(
         samples_per_second=r" per batch, (#) samples/s; ",
         memory_fraction=r"memory (#) \(fullest tile\)",
         ipu_step_us=r"A step takes (#), modelled",
+        compile_us=r"compiling (#)\.",
+        **PEAK,
+        **{name: rf"^step, {part}: (#)$" for part, name in parts(truth)},
+        **of_ipus(truth, rf"^IPU NUMBER\n(?:{BYTES}\n)+(bytes)\n(full)\nfits$"),
     )
+    for name in timed_rows(truth):
+        row = rf"^{name[5:]}\n\d+\n.*\n({TIME})\n({TIME})\n{TIME}\n{BYTES}$"
+        shown += of_passes("report", html, name, row)
     return shown
 
 
-async def of_app(make_app: MakeApp, source: str, piped: bool) -> Shown:
-    """Return what the areas of the app show."""
+async def of_app(
+    make_app: MakeApp, source: str, piped: bool, truth: Mapping[str, float]
+) -> Shown:
+    """Return what the areas of the app show, Compare of the two runs in its list."""
     app = make_app(preset="" if source.endswith(".toml") else source)
     texts: dict[str, str] = {}
     async with app.run_test(size=(200, 80)) as pilot:
@@ -227,7 +309,13 @@ async def of_app(make_app: MakeApp, source: str, piped: bool) -> Shown:
         await pilot.press("6")
         await pilot.pause()
         report = screen_text(app)
+        for key in ("1", "tab", "space", "down", "space", "5"):
+            await pilot.press(key)
+            await pilot.pause()
+        compared = screen_text(app)
     shown: Shown = []
+    part = {name: rf"│ {each} +{BAR} +# +(#) │" for each, name in parts(truth)}
+    memory = rf"IPU NUMBER +{BAR} +(full) +(bytes)/"
     for area in ("start", "configure"):
         shown += found(
             area,
@@ -236,7 +324,19 @@ async def of_app(make_app: MakeApp, source: str, piped: bool) -> Shown:
             samples_per_second=r"samples/s +(#)  ",
             memory_fraction=r"memory +(#)  ",
             bubble_fraction=r"bubble +(#)  ",
+            epoch_us=rf"epoch +({LONG})  ",
+            compile_us=rf"compile +({LONG}) ",
+            **part,
         )
+        shown += seen(area, texts[area], of_ipus(truth, memory))
+    shown += found(
+        "compare",
+        compared,
+        samples_per_second=r"samples/s, modelled +(#)",
+        host_samples_per_second=r"samples/s, measured +(#)",
+        ipu_us_per_batch=r"per batch, modelled, us +(#)",
+        host_ms_per_batch=r"per batch, measured, ms +(#)",
+    )
     shown += found(
         "stages",
         texts["stages"],
@@ -250,8 +350,24 @@ async def of_app(make_app: MakeApp, source: str, piped: bool) -> Shown:
         ipu_us_per_batch=r"per batch (#)   samples/s",
         samples_per_second=r"samples/s (#)  ",
         ipu_step_us=r"│ step +(#) │",
+        **part,
     )
+    panel = (row.rpartition("││")[2].strip("│ ") for row in report.splitlines())
+    (peak,) = found("report area", " ".join(panel), ipu0_bytes=PEAK["peak_bytes"])
+    shown.append(peak)
+    for name, ending in (("bytes", "sum over tiles"), ("full", "fullest tile")):
+        (columns,) = re.findall(rf"{ending}  +(\S.*?) +│$", report, re.MULTILINE)
+        shown += [
+            ("report area", f"ipu{ipu}_{name}", text)
+            for ipu, text in enumerate(re.split("  +", columns))
+        ]
+    for name in timed_rows(truth):
+        row = rf"stage {name[5:]} .*fwd {BAR} +(#)  bwd {BAR} +(#) "
+        if name.startswith("layer_"):
+            row = rf" {name[6:]} +[A-Z]\S+ +\S+ +\S+ +(#) +(#) +{BYTES} "
+        shown += of_passes("stages", texts["stages"], name, row, " us")
     if piped:
+        shown += found("stages", texts["stages"], stage_imbalance=r"balance (#) ")
         shown += found(
             "report area", report, waiting_fraction=r"│ waiting .*?(<?\d+ %)"
         )
@@ -260,7 +376,7 @@ async def of_app(make_app: MakeApp, source: str, piped: bool) -> Shown:
 
 def figures(capsys: pytest.CaptureFixture[str], source: str) -> dict[str, Any]:
     """Return what `plan --json` prints, whose definitions hold among themselves."""
-    text, _ = command(capsys, "plan", source, "--json")
+    text, _ = command(capsys, "plan", source, "--json", "--memory")
     row: dict[str, Any] = json.loads(text)
     parts, size = row["step_parts_us"], row["request"]["batch_size"]
     step, tiles = row["ipu_step_us"], row["memory"]
@@ -277,6 +393,28 @@ def figures(capsys: pytest.CaptureFixture[str], source: str) -> dict[str, Any]:
     return row
 
 
+def details(row: Mapping[str, Any]) -> dict[str, float]:
+    """Return the figures of parts: of the step, layers, stages and IPUs."""
+    truth = {"epoch_us": row["epoch_us"], "compile_us": 1e6 * row["compile_s"]}
+    truth |= {f"part_{name}": us for name, us in row["step_parts_us"].items()}
+    for item in row["memory"]:
+        full = item["fullest_tile_bytes"] / item["tile_capacity_bytes"]
+        truth |= {f"ipu{item['ipu']}_bytes": item["used_bytes"]}
+        truth |= {f"ipu{item['ipu']}_full": full}
+    fullest = max(row["memory_walk"], key=lambda walk: truth[f"ipu{walk['ipu']}_full"])
+    truth |= {name: fullest[name] for name in ("peak_bytes", "always_live_bytes")}
+    named = [(f"layer_{item['name']}", item) for item in row["layers"]]
+    if "schedule" in row:
+        named += [(f"stage{item['index']}", item) for item in row["stages"]]
+        busy = [sum(item[f"{way}_us"] for way in PASSES) for item in row["stages"]]
+        truth["stage_imbalance"] = max(busy) * len(busy) / sum(busy)
+    for name, item in named:
+        truth[f"{name}_forward_us"] = item["forward_us"]
+        truth[f"{name}_backward_us"] = item["backward_us"]
+    return truth
+
+
+PASSES = ("forward", "backward", "recompute")
 NAMES = (
     "samples_per_second",
     "ipu_us_per_batch",
@@ -294,12 +432,13 @@ async def hold(
     """Hold every surface against `plan --json`."""
     row = figures(capsys, source)
     truth = {name: float(row[name]) for name in NAMES}
-    piped = "schedule" in row
-    shown = of_plan(capsys, source, piped)
-    shown += of_gate(capsys, source, truth)
     of_sweep(capsys, source, truth)
-    shown += of_runs(capsys, record(source), record(source), page)
-    shown += await of_app(make_app, source, piped)
+    truth |= details(row)
+    piped = "schedule" in row
+    shown = of_plan(capsys, source, piped, truth)
+    shown += of_gate(capsys, source, truth)
+    shown += of_runs(capsys, record(source), record(source), page, truth)
+    shown += await of_app(make_app, source, piped, truth)
     measured = MEASURED_MS / row["replicas"]
     rate = row["request"]["batch_size"] / measured * 1e3
     truth |= {"host_ms_per_batch": measured, "host_samples_per_second": rate}

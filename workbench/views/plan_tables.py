@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ipu_runtime.plan.plan import IpuMemory, LayerPlan, Plan, StagePlan
+from ipu_runtime.plan.plan import IpuMemory, LayerPlan, Plan
 from ipu_runtime.reports.quantities import byte_size, microseconds, share
 from workbench.views.cells import bar, cut
 from workbench.views.layout import TextStyle
@@ -72,7 +72,7 @@ def _without_middle(rows: list[list[str]]) -> tuple[list[list[str]], list[str]]:
 def stage_lines(plan: Plan, style: TextStyle) -> list[str]:
     """Return the stages of a pipeline with their times."""
     recomputes = any(stage.recompute_us for stage in plan.stages)
-    slowest = max(_busy(stage) for stage in plan.stages) or 1.0
+    slowest = max(stage.busy_us for stage in plan.stages) or 1.0
     rows = []
     for stage in plan.stages:
         row = [
@@ -81,7 +81,7 @@ def stage_lines(plan: Plan, style: TextStyle) -> list[str]:
             microseconds(stage.forward_us),
             microseconds(stage.backward_us),
             *([microseconds(stage.recompute_us)] if recomputes else []),
-            bar(_busy(stage) / slowest, 8, ascii_only=style.ascii_only),
+            bar(stage.busy_us / slowest, 8, ascii_only=style.ascii_only),
             str(stage.fifo_depth),
             byte_size(stage.stash_bytes),
         ]
@@ -100,16 +100,10 @@ def stage_lines(plan: Plan, style: TextStyle) -> list[str]:
     room = max(style.width - len(lines[0]) - 4, 16)
     names = [_layer_names(stage.layers, room, style) for stage in plan.stages]
     lines = [f"{a}  {b}" for a, b in zip(lines, ["layers", *names], strict=True)]
-    mean = sum(_busy(stage) for stage in plan.stages) / len(plan.stages)
-    balance = slowest / mean if mean else 1.0
     return [
-        f"Stages (modelled, slowest is {balance:.2f} times the mean)",
+        f"Stages (modelled, slowest is {plan.stage_imbalance:.2f} times the mean)",
         *(f"  {line}" for line in lines),
     ]
-
-
-def _busy(stage: StagePlan) -> float:
-    return stage.forward_us + stage.backward_us + stage.recompute_us
 
 
 def _layer_names(layers: Sequence[str], room: int, style: TextStyle) -> str:

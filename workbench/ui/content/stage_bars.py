@@ -19,7 +19,8 @@ def stage_bars(
 ) -> list[Content]:
     """Return a line for each of some stages; bars of all share one scale."""
     longest = max((max(s.forward_us, s.backward_us) for s in plan.stages), default=0.0)
-    space = min(12, max(3, (width - 67) // 2))
+    recomputes = any(stage.recompute_us for stage in plan.stages)
+    space = min(12, max(1, (width - (78 if recomputes else 67)) // 2))
     memory = {item.ipu: item for item in plan.memory}
     rows = []
     for stage in plan.stages[stages.start : stages.stop]:
@@ -41,6 +42,7 @@ def stage_bars(
                 (f"{stage.forward_us:>7.1f}  bwd ", plain),
                 (backward, plain or "$phase-backward"),
                 (f"{stage.backward_us:>7.1f}", plain),
+                (f"  rec {stage.recompute_us:>6.1f}" if recomputes else "", plain),
                 (f"  stash {stage.fifo_depth:<2}", MUTED),
                 (f"  memory {share(full):>5}", plain if fits else BAD),
             )
@@ -57,12 +59,12 @@ def shown_stages(plan: Plan, most: int, here: int) -> range:
 
 def balance_words(plan: Plan, stages: range, muted: bool = False) -> Content:
     """Return how even the stages are, the longest over the mean; some are shown."""
-    times = [stage.forward_us + stage.backward_us for stage in plan.stages]
+    times = [stage.busy_us for stage in plan.stages]
     if len(times) < 2 or not sum(times):
         return line(
             (" one stage: n cuts the model in two, S into as many as you say", MUTED)
         )
-    balance = max(times) / (sum(times) / len(times))
+    balance = plan.stage_imbalance
     style = GOOD if balance < _EVEN else WARN if balance < _UNEVEN else BAD
     word = "even" if balance < _EVEN else "uneven"
     longest = times.index(max(times))
