@@ -98,8 +98,8 @@ def _sum_seconds(floats: int, rounds: int) -> list[float]:
     """
     import tensorflow as tf
 
-    from ipu_runtime.engine.build.replicas.instance_exchange import sum_over_instances
     from ipu_runtime.system.cluster import join
+    from ipu_runtime.system.instance_exchange import sum_over_instances
 
     instance, seconds = join(), []
 

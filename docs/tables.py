@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.compat.habits import HABITS
-from ipu_runtime.reports.quantities import count
+from ipu_runtime.plan.quantities import count
 from presets import EXAMPLES
 from workbench.experiment.preset_store import load_preset
 from workbench.experiment.validation import validate

@@ -6,13 +6,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.instance_exchange import (
+from ipu_runtime.system.cluster import join
+from ipu_runtime.system.instance_exchange import (
     gather_instances,
     mean_over_instances,
     sum_over_instances,
     take_from,
 )
-from ipu_runtime.system.cluster import join
 
 Sum = tf.distribute.ReduceOp.SUM
 Average = tf.distribute.ReduceOp.MEAN

@@ -10,15 +10,15 @@ import tensorflow as tf
 
 from ipu_runtime import popdist
 from ipu_runtime.config import IPUConfig
-from ipu_runtime.engine.build.replicas.instance_exchange import (
-    in_session,
-    mean_over_instances,
-    take_from,
-)
 from ipu_runtime.ipu_strategy import IPUStrategyV1
 from ipu_runtime.strategies.replica_reductions import reducing
 from ipu_runtime.system.cluster import join
 from ipu_runtime.system.device_state import current_state
+from ipu_runtime.system.instance_exchange import (
+    in_session,
+    mean_over_instances,
+    take_from,
+)
 from ipu_runtime.system.instances import Instance
 
 

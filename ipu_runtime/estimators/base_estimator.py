@@ -9,10 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.instance_exchange import (
-    lost_instances_named,
-    wait_for_instances,
-)
 from ipu_runtime.engine.describe.model_scope import model_scope
 from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.run.estimator_program import PieceRunner
@@ -34,6 +30,10 @@ from ipu_runtime.estimators.sessions import (
 from ipu_runtime.estimators.step_rules import check_train_steps
 from ipu_runtime.estimators.tf_estimator import ModeKeys
 from ipu_runtime.plan.rules.count_rules import check_loops
+from ipu_runtime.system.instance_exchange import (
+    lost_instances_named,
+    wait_for_instances,
+)
 from ipu_runtime.system.without_effect import warn_without_effect
 
 logger = logging.getLogger("tensorflow")

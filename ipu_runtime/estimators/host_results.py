@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.instance_exchange import mean_over_instances
 from ipu_runtime.frameworks.tensorflow_graphs import eagerly
+from ipu_runtime.system.instance_exchange import mean_over_instances
 from ipu_runtime.system.instances import Instance
 
 

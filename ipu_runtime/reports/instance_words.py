@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ipu_runtime.reports.quantities import microseconds, plural, share
+from ipu_runtime.plan.quantities import microseconds, plural, share
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.plan import Plan

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import ALWAYS_LIVE
-from ipu_runtime.reports.quantities import byte_size, share
+from ipu_runtime.plan.quantities import byte_size, share
 
 _ALIVE = 8
 

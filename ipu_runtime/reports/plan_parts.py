@@ -8,6 +8,7 @@ from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.planner import walk_memory
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.quantities import byte_size, count, microseconds, share
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Timeline
 from ipu_runtime.plan.step_parts import step_parts, step_words
@@ -30,7 +31,6 @@ from ipu_runtime.reports.memory_words import (
     peak_sentence,
 )
 from ipu_runtime.reports.page import figure
-from ipu_runtime.reports.quantities import byte_size, count, microseconds, share
 
 _PHASES = (
     (Phase.FORWARD, "forward"),

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.quantities import byte_size, microseconds
 from ipu_runtime.plan.step_parts import step_words
 from ipu_runtime.reports.markup import Html, section, table, tag
 from ipu_runtime.reports.page import page
 from ipu_runtime.reports.plan_parts import plan_parts
-from ipu_runtime.reports.quantities import byte_size, microseconds
 
 _FOOTER = "Modelled by an emulated IPU runtime; nothing here was measured on an IPU."
 

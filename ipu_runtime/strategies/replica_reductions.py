@@ -10,14 +10,14 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.collectives import all_reduce_together
-from ipu_runtime.engine.build.replicas.instance_exchange import (
-    mean_over_instances,
-    sum_over_instances,
-)
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.frameworks.patch_points import reduction_patch
 from ipu_runtime.frameworks.patching import Patch, applied, around
 from ipu_runtime.frameworks.types import Optimizer, Structure, Tensor
+from ipu_runtime.system.instance_exchange import (
+    mean_over_instances,
+    sum_over_instances,
+)
 
 _of_gradients: ContextVar[str] = ContextVar("of_gradients", default="")
 """What optimizers do with the gradients of replicas: `sum`, `mean` or nothing."""

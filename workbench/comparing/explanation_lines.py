@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ipu_runtime.reports.quantities import change, count, microseconds, share
+from ipu_runtime.plan.quantities import change, count, microseconds, share
 from workbench.comparing.explaining import ExplainedStep, Explanation, change_words
 from workbench.comparing.run_names import short_names
 

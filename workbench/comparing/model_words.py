@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
-from ipu_runtime.reports.quantities import plural
+from ipu_runtime.plan.quantities import plural
 from workbench.experiment.resolved_model import resolved
 from workbench.experiment.validation import understood
 from workbench.runs.run_store import StoredRun

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Any
 
-from ipu_runtime.reports.quantities import plural
+from ipu_runtime.plan.quantities import plural
 from workbench.editing.draft import value_text
 from workbench.experiment.field_differences import FieldDifference
 from workbench.runs.run_store import StoredRun

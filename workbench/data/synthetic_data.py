@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.plan.model.model_spec import Layer
-from ipu_runtime.reports.quantities import byte_size
+from ipu_runtime.plan.quantities import byte_size
 from workbench.data.dataset_facts import DatasetError
 from workbench.data.model_tensors import compared_outputs, model_tensors
 from workbench.experiment.experiment_spec import ExperimentSpec

@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Severity
-from ipu_runtime.reports.quantities import change, share
+from ipu_runtime.plan.quantities import change, share
 from workbench.editing.draft import check_tables, draft_fields, with_values
 from workbench.experiment.field_values import parse_value
 

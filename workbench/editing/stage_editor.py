@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.plan import LayerPlan
+from ipu_runtime.plan.quantities import change
 from ipu_runtime.plan.rules.weight_updates import update_changes
-from ipu_runtime.reports.quantities import change
 from workbench.editing.draft import Draft
 from workbench.editing.mending import change_words
 from workbench.editing.stage_counts import staged_values

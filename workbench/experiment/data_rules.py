@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from ipu_runtime.plan.problem import Problem, Severity
-from ipu_runtime.reports.quantities import plural
+from ipu_runtime.plan.quantities import plural
 from workbench.data.dataset_facts import (
     DatasetError,
     DatasetFacts,

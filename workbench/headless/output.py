@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.plan.quantities import four_digits
 from ipu_runtime.reports.plain_text import plain_line, plain_text
-from ipu_runtime.reports.quantities import four_digits
 from ipu_runtime.system.file_replacing import replace_file
 from workbench.headless.diagnostics import UsageError, say
 from workbench.runs.record_files import explained

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from ipu_runtime.reports.quantities import duration
+from ipu_runtime.plan.quantities import duration
 
 _WIDTH = 30
 _INTERVAL_S = 0.1

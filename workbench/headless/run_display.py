@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
+from ipu_runtime.plan.quantities import count, duration, four_decimals, microseconds
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.printed_figures import PrintedFigures, printed_figures
 from workbench.headless.diagnostics import say

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipu_runtime.plan.quantities import duration, four_digits
 from ipu_runtime.reports.plain_text import without_terminal_codes
-from ipu_runtime.reports.quantities import duration, four_digits
 from workbench.charts.plotting import Chart, Line, draw
 from workbench.comparing.compare import Comparison, MetricRow
 from workbench.comparing.model_words import model_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ipu_runtime.reports.quantities import microseconds
+from ipu_runtime.plan.quantities import microseconds
 from workbench.runs.events import InstanceState
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ipu_runtime.plan.advice import Advice, advise
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import microseconds, share
+from ipu_runtime.plan.quantities import microseconds, share
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.shared_layers import shared_spans
 from workbench.planning.staged_spec import changed_values, staged_spec

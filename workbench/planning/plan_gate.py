@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.config.field import nearest
+from ipu_runtime.plan.quantities import byte_size, four_digits, microseconds, share
 from ipu_runtime.reports.document import Column, Row, Table
-from ipu_runtime.reports.quantities import byte_size, four_digits, microseconds, share
 
 PlanFigures = Mapping[str, Any]
 """A plan as `plan --json` prints it and `plan.json` holds it."""

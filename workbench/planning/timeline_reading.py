@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ipu_runtime.plan.quantities import microseconds
 from ipu_runtime.plan.schedule.schedule import Phase
 from ipu_runtime.plan.schedule.timeline import Interval, Timeline
-from ipu_runtime.reports.quantities import microseconds
 
 _NOTHING_US = 0.05
 """Less is not worth a word."""

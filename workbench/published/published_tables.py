@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ipu_runtime.reports.quantities import microseconds, share
+from ipu_runtime.plan.quantities import microseconds, share
 from workbench.published.band_coverage import Coverage, LeftOut, band_coverage
 from workbench.published.cycle_rows import cycle_rows
 from workbench.published.fitted_figures import fitted_figures

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import count, microseconds, plural
+from ipu_runtime.plan.quantities import count, microseconds, plural
 from workbench.experiment.field_differences import changed_fields
 from workbench.experiment.printed_figures import PrintedFigures, printed_figures
 from workbench.experiment.tables import field_value

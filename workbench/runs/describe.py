@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipu_runtime.reports.quantities import four_digits
+from ipu_runtime.plan.quantities import four_digits
 from workbench.runs.events import EpochEnded, Evaluated
 from workbench.runs.series import Curve
 

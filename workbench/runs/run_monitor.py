@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipu_runtime.reports.quantities import duration
+from ipu_runtime.plan.quantities import duration
 from workbench.runs.describe import loss_and_accuracy
 from workbench.runs.events import (
     CallBegan,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ipu_runtime.reports.quantities import four_digits
+from ipu_runtime.plan.quantities import four_digits
 from workbench.experiment.printed_figures import PrintedFigures
 from workbench.experiment.tables import field_value
 from workbench.runs.events import RunStatus

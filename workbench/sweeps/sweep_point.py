@@ -9,7 +9,7 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem, Severity
-from ipu_runtime.reports.quantities import byte_size
+from ipu_runtime.plan.quantities import byte_size
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.overrides import apply_overrides
 from workbench.experiment.validation import understood, validate

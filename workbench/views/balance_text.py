@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ipu_runtime.plan.balance.balance_types import BalanceResult, Candidate
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import byte_size, change, microseconds, share
+from ipu_runtime.plan.quantities import byte_size, change, microseconds, share
 from workbench.planning.balancing import BalancedExperiment
 from workbench.views.cells import bar, cut
 from workbench.views.layout import TextStyle

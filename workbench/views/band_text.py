@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_runtime.plan.band import FIGURES, PlanBand
-from ipu_runtime.reports.quantities import count, microseconds, share
+from ipu_runtime.plan.quantities import count, microseconds, share
 from workbench.views.text_table import table_lines
 
 _SHOWN = {

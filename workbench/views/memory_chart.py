@@ -7,13 +7,13 @@ from itertools import groupby, pairwise
 from textwrap import wrap
 
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk, WalkStep
+from ipu_runtime.plan.quantities import byte_size
 from ipu_runtime.reports.memory_words import (
     alive_rows,
     always_words,
     fullest_walk,
     peak_sentence,
 )
-from ipu_runtime.reports.quantities import byte_size
 from workbench.views.cells import cut
 from workbench.views.layout import TextStyle
 from workbench.views.text_table import table_lines

@@ -7,7 +7,7 @@ from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import count, plural, share
+from ipu_runtime.plan.quantities import count, plural, share
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.optimizing.outcome import Outcome, less_exact
 from workbench.optimizing.trying import Found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_runtime.plan.plan import IpuMemory, LayerPlan, Plan
-from ipu_runtime.reports.quantities import byte_size, microseconds, share
+from ipu_runtime.plan.quantities import byte_size, microseconds, share
 from workbench.views.cells import bar, cut
 from workbench.views.layout import TextStyle
 from workbench.views.text_table import table_lines

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.quantities import microseconds, share
 from ipu_runtime.plan.schedule.schedule import Recomputation
-from ipu_runtime.reports.quantities import microseconds, share
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.views.cells import cut

@@ -11,9 +11,9 @@ from typing import Protocol
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.executable import PieceSize
-from ipu_runtime.engine.build.replicas.instance_exchange import gather_values, take_from
 from ipu_runtime.engine.watch.keeping import Keeper, PartOfEpoch, current_keeper
 from ipu_runtime.frameworks.types import Variable
+from ipu_runtime.system.instance_exchange import gather_values, take_from
 from ipu_runtime.system.instances import Instance
 from ipu_runtime.system.ring import Array
 

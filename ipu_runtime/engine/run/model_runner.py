@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.metric_results import Logs
 from ipu_runtime.engine.build.programs.model_programs import drop_programs, kept_of
-from ipu_runtime.engine.build.replicas.instance_exchange import mean_over_instances
 from ipu_runtime.engine.describe.model_options import ModelOptions
 from ipu_runtime.engine.feeds.feed import Feed
 from ipu_runtime.engine.feeds.make_feed import make_feed
@@ -25,6 +24,7 @@ from ipu_runtime.frameworks.keras_training import (
     validates_after,
 )
 from ipu_runtime.system.device import Device
+from ipu_runtime.system.instance_exchange import mean_over_instances
 
 __all__ = ["drop_programs", "evaluate", "fit", "predict", "profile"]
 

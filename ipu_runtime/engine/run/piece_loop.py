@@ -29,9 +29,9 @@ from typing import Any
 
 from ipu_runtime.engine.build.programs.executable import StoppedError
 from ipu_runtime.engine.build.programs.model_programs import BuiltProgram
-from ipu_runtime.engine.build.replicas.instance_exchange import lost_instances_named
 from ipu_runtime.engine.run.checkpointing import Checkpoints
 from ipu_runtime.engine.watch.observer import ProgressReport, piece_s
+from ipu_runtime.system.instance_exchange import lost_instances_named
 from ipu_runtime.system.instances import Instance
 
 LOOK_EVERY_S = 0.05

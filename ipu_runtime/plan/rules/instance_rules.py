@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ipu_runtime.plan.hardware import System
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.quantities import plural
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica, replica_count
 
@@ -22,7 +23,8 @@ def check_instances(request: PlanRequest, system: System | None) -> Iterator[Pro
     if replicas and replicas % instances:
         yield Problem(
             _INSTANCES,
-            f"{_replicas(replicas)} cannot be shared out among {instances} instances",
+            f"{plural(replicas, 'replica')} cannot be shared out among {instances} "
+            "instances",
             _divisors(replicas),
             suggestion=_nearest_divisor(replicas, instances),
         )
@@ -33,7 +35,7 @@ def check_instances(request: PlanRequest, system: System | None) -> Iterator[Pro
     if instances % hosts:
         yield Problem(
             _HOSTS,
-            f"{_instances(instances)} cannot be spread over {hosts} hosts",
+            f"{plural(instances, 'instance')} cannot be spread over {hosts} hosts",
             f"{_divisors(instances)}, or another {_INSTANCES}",
             suggestion=_nearest_divisor(instances, hosts),
         )
@@ -61,20 +63,12 @@ def _check_usual_hosts(
         yield Problem(
             _INSTANCES,
             f"{ipus} IPUs of a {request.system} are sold with {hosts} hosts, which "
-            f"{_instances(request.instances)} cannot be spread over; figures are for "
-            "all of these hosts",
+            f"{plural(request.instances, 'instance')} cannot be spread over; figures "
+            "are for all of these hosts",
             f"{hosts} or a multiple, or {_HOSTS} = 1 for what one host can do",
             Severity.WARNING,
             suggestion=hosts,
         )
-
-
-def _instances(count: int) -> str:
-    return "1 instance" if count == 1 else f"{count} instances"
-
-
-def _replicas(count: int) -> str:
-    return "1 replica" if count == 1 else f"{count} replicas"
 
 
 def _divisors(number: int) -> str:

@@ -28,6 +28,7 @@ from ipu_runtime.plan.schedule.schedule import (
     later_slot,
     later_step,
 )
+from ipu_runtime.plan.schedule.whatif import build_whatif
 
 Ints = npt.NDArray[np.int64]
 
@@ -81,10 +82,6 @@ def build_schedule(
     if len(mapping) != stages:
         raise ValueError(f"{len(mapping)} devices are mapped to {stages} stages.")
     if not kind.on_ipu:
-        from ipu_runtime.plan.schedule.whatif import (
-            build_whatif,  # builds on this module
-        )
-
         return build_whatif(kind, stages, micro_batches, mapping)
     mode = recomputation if training else Recomputation.OFF
     if not recomputation_allowed(kind, mode):

@@ -65,6 +65,18 @@ class Action(NamedTuple):
     micro_batch: int
 
 
+def needed_action(action: Action, stages: int) -> Action | None:
+    """Return the task whose result one waits for; None if it takes the data's."""
+    stage, phase, number = action
+    if phase is Phase.FORWARD:
+        return Action(stage - 1, phase, number) if stage else None
+    if phase is Phase.WEIGHT_GRADIENT:
+        return Action(stage, Phase.BACKWARD, number)
+    if stage < stages - 1:
+        return Action(stage + 1, Phase.BACKWARD, number)
+    return Action(stage, Phase.FORWARD, number)
+
+
 Slot = tuple[Action, ...]
 
 

@@ -10,26 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ipu_runtime.plan.schedule.building import PHASES
-from ipu_runtime.plan.schedule.event_clock import run_events
 from ipu_runtime.plan.schedule.schedule import Phase, Recomputation, Schedule
-from ipu_runtime.plan.schedule.tasks import (
-    BACKWARD,
-    FORWARD,
-    RECOMPUTE,
-    WEIGHT_GRADIENT,
-    Tasks,
-    peak_live,
-    read_tasks,
-)
+from ipu_runtime.plan.schedule.whatif import run_events
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Counts = tuple[tuple[int, ...], tuple[int, ...]]
+
+_CODE = {phase: code for code, phase in enumerate(PHASES)}
+FORWARD, RECOMPUTE, BACKWARD, WEIGHT_GRADIENT = range(4)
 
 
 class Clock(Enum):
@@ -63,6 +59,18 @@ class Interval(NamedTuple):
     phase: Phase
     micro_batch: int
     slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """The tasks of a schedule as columns, slot by slot, what repeats once."""
+
+    stage: Ints
+    phase: Ints
+    """Index into PHASES."""
+    micro_batch: Ints
+    slot: Ints
+    ipu: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +147,7 @@ def build_timeline(
     if schedule.kind.on_ipu:
         timed = _lockstep(schedule, tasks, durations, times.copy_us, clock)
     else:
-        timed = *run_events(schedule, tasks, durations, times.copy_us), 0.0
+        timed = *run_events(schedule, durations, times.copy_us), 0.0
     starts, total, repeats_us = timed
     live_per_stage, live_per_ipu = peak_live(schedule, tasks, starts)
     return Timeline(
@@ -162,7 +170,7 @@ def pipeline_time_us(
     tasks = read_tasks(schedule)
     durations = task_durations(schedule, tasks, times)
     if not schedule.kind.on_ipu:
-        return run_events(schedule, tasks, durations, times.copy_us)[1]
+        return run_events(schedule, durations, times.copy_us)[1]
     units = _units(schedule, tasks, clock)
     lengths = _unit_times(units, tasks, durations) + times.copy_us
     again = (schedule.slots.times - 1) * _repeated_us(schedule, lengths, clock)
@@ -237,3 +245,49 @@ def _repeated_us(schedule: Schedule, lengths: Floats, clock: Clock) -> float:
     """Return the time of what repeats, once."""
     units = schedule.slots if clock is Clock.SLOT else schedule.program_steps
     return float(lengths[units.first : units.first + units.length].sum())
+
+
+def read_tasks(schedule: Schedule) -> Tasks:
+    """Return the tasks of a schedule as columns."""
+    slots = schedule.slots.once
+    flat = list(chain.from_iterable(slots))
+    stages, phases, numbers = zip(*flat, strict=True)
+    stage = np.array(stages, dtype=np.int64)
+    counts = np.fromiter(map(len, slots), dtype=np.int64)
+    return Tasks(
+        stage=stage,
+        phase=np.fromiter(map(_CODE.__getitem__, phases), dtype=np.int64),
+        micro_batch=np.array(numbers, dtype=np.int64),
+        slot=np.repeat(np.arange(len(counts)), counts),
+        ipu=np.array(schedule.device_mapping, dtype=np.int64)[stage],
+    )
+
+
+def peak_live(schedule: Schedule, tasks: Tasks, when: Floats) -> Counts:
+    """Return the most micro-batches kept alive at once, by stage and by IPU.
+
+    A micro-batch lives from its forward pass to the last task that needs it.
+    """
+    # What repeats keeps as many alive each time.
+    size = (schedule.stages, int(tasks.micro_batch.max()) + 1)
+    order = tasks.slot if schedule.kind.on_ipu else when
+    born, gone = np.zeros(size), np.zeros(size)
+    for phase in (FORWARD, BACKWARD, WEIGHT_GRADIENT):
+        chosen = tasks.phase == phase
+        place = tasks.stage[chosen], tasks.micro_batch[chosen]
+        gone[place] = order[chosen]
+        if phase == FORWARD:
+            born[place] = order[chosen]
+    mapping = np.array(schedule.device_mapping)
+    # Not np.unique: it loads masked arrays, which takes longer than a plan.
+    ipus = sorted(set(schedule.device_mapping))
+    return (
+        tuple(_most_alive(born[s], gone[s]) for s in range(schedule.stages)),
+        tuple(_most_alive(born[mapping == i], gone[mapping == i]) for i in ipus),
+    )
+
+
+def _most_alive(born: Floats, gone: Floats) -> int:
+    births = np.sort(born, axis=None)
+    ended = np.searchsorted(np.sort(gone, axis=None), births, side="left")
+    return int((np.arange(1, len(births) + 1) - ended).max())

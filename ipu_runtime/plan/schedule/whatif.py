@@ -1,13 +1,17 @@
 """Schedules that the IPU does not have, for comparison: GPipe, 1F1B and its kin.
 
 Each device has a fixed order of tasks. The slots of these schedules only show that
-order, drawn as if all tasks took one unit; time comes from the event clock.
+order, drawn as if all tasks took one unit; time comes event by event.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
 
 from ipu_runtime.plan.schedule.repeated import Repeated
 from ipu_runtime.plan.schedule.schedule import (
@@ -18,7 +22,10 @@ from ipu_runtime.plan.schedule.schedule import (
     ScheduleKind,
     later_slot,
     later_step,
+    needed_action,
 )
+
+Floats = npt.NDArray[np.float64]
 
 _F, _B, _W = Phase.FORWARD, Phase.BACKWARD, Phase.WEIGHT_GRADIENT
 
@@ -53,6 +60,33 @@ def build_whatif(
         fifo_depth=_waiting(slots, stages),
         device_mapping=tuple(mapping),
     )
+
+
+def run_events(
+    schedule: Schedule, durations: Floats, copy_us: float
+) -> tuple[Floats, float]:
+    """Return the start of every task and the end of the last.
+
+    Each device keeps its own order, and starts a task when the device is free and the
+    task's input has arrived; an input from another device takes the copy's time.
+    """
+    mapping = schedule.device_mapping
+    ends: dict[Action, float] = {}
+    free = dict.fromkeys(mapping, 0.0)
+    starts = np.empty(len(durations))
+    actions = chain.from_iterable(schedule.slots.once)
+    for index, (action, duration) in enumerate(
+        zip(actions, durations.tolist(), strict=True)
+    ):
+        device = mapping[action.stage]
+        start = free[device]
+        needed = needed_action(action, schedule.stages)
+        if needed is not None:
+            away = mapping[needed.stage] != device
+            start = max(start, ends[needed] + (copy_us if away else 0.0))
+        starts[index] = start
+        ends[action] = free[device] = start + duration
+    return starts, max(free.values())
 
 
 def _gpipe_order(stage: int, stages: int, count: int) -> list[Action]:
@@ -131,7 +165,7 @@ def _unit_slots(
         for device, order in enumerate(orders):
             if heads[device] < len(order):
                 action = order[heads[device]]
-                needed = _needed(action, stages)
+                needed = needed_action(action, stages)
                 if needed is None or needed in done:
                     slot.append(action)
                     heads[device] += 1
@@ -139,17 +173,6 @@ def _unit_slots(
         left -= len(slot)
         slots.append(tuple(sorted(slot, key=lambda action: action.stage)))
     return tuple(slots)
-
-
-def _needed(action: Action, stages: int) -> Action | None:
-    stage, phase, number = action
-    if phase is _F:
-        return Action(stage - 1, _F, number) if stage else None
-    if phase is _W:
-        return Action(stage, _B, number)
-    if stage < stages - 1:
-        return Action(stage + 1, _B, number)
-    return Action(stage, _F, number)
 
 
 def _waiting(slots: Sequence[Sequence[Action]], stages: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ SCRIPT = """
 import json, os, sys
 import numpy as np
 import popdist
-from ipu_runtime.engine.build.replicas.instance_exchange import sum_over_instances
+from ipu_runtime.system.instance_exchange import sum_over_instances
 from ipu_runtime.system.cluster import join
 
 cluster = json.loads(os.environ["TF_CONFIG"])["cluster"]

@@ -7,7 +7,7 @@ import re
 import pytest
 from textual.pilot import Pilot
 
-from ipu_runtime.reports.quantities import microseconds
+from ipu_runtime.plan.quantities import microseconds
 from tests.ui.conftest import MakeApp
 from tests.ui.screen_text import screen_text
 from tests.ui.stages.test_stages import open_stages, stages

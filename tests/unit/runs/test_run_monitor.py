@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ipu_runtime.reports.quantities import (
+from ipu_runtime.plan.quantities import (
     byte_size,
     change,
     count,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
-from ipu_runtime.reports.quantities import byte_size
+from ipu_runtime.plan.quantities import byte_size
 from workbench.cluster.ray_cluster import ClusterFacts, cluster_facts, connected
 from workbench.headless.diagnostics import UsageError
 from workbench.headless.exit_codes import ExitCode

@@ -13,8 +13,8 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from ipu_runtime.plan.quantities import byte_size
 from ipu_runtime.reports.document import HEADING, MUTED
-from ipu_runtime.reports.quantities import byte_size
 from workbench.comparing.compare import Comparison, compare_runs
 from workbench.export.run_export import runs_to_csv
 from workbench.runs.describe import METRIC_WORDS

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from ipu_runtime.reports.quantities import microseconds
+from ipu_runtime.plan.quantities import microseconds
 from workbench.experiment.printed_figures import PrintedFigures, printed_figures
 from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.series import Curve

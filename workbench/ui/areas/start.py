@@ -7,8 +7,8 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.content import Content
 
+from ipu_runtime.plan.quantities import four_decimals, microseconds
 from ipu_runtime.reports.document import HEADING, MUTED, WARN
-from ipu_runtime.reports.quantities import four_decimals, microseconds
 from workbench.editing.draft import Draft
 from workbench.experiment.printed_figures import figures_in, printed_figures
 from workbench.ui.actions import Scope

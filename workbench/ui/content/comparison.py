@@ -8,8 +8,8 @@ from itertools import zip_longest
 
 from textual.content import Content
 
+from ipu_runtime.plan.quantities import four_digits, plural
 from ipu_runtime.reports.document import GOOD, HEADING, MARK, MUTED
-from ipu_runtime.reports.quantities import four_digits, plural
 from workbench.comparing.compare import Comparison, MetricRow
 from workbench.comparing.model_words import layer_words, model_words
 from workbench.comparing.run_names import short_names, value_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textual.content import Content
 
+from ipu_runtime.plan.quantities import duration
 from ipu_runtime.reports.document import MARK, MUTED
-from ipu_runtime.reports.quantities import duration
 from workbench.runs.events import RunStatus
 from workbench.runs.run_monitor import RunMonitor
 from workbench.scripts.script_command import ScriptCommand

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from textual.content import Content
 
+from ipu_runtime.plan.quantities import microseconds
 from ipu_runtime.reports.document import HEADING, MUTED, WARN
-from ipu_runtime.reports.quantities import microseconds
 from workbench.instances.instance_spread import slowest, spread_words
 from workbench.runs.events import InstanceState
 from workbench.views.cells import fit

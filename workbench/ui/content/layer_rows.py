@@ -9,8 +9,8 @@ from textual.content import Content
 
 from ipu_runtime.plan.model.model_spec import Layer
 from ipu_runtime.plan.plan import LayerPlan
+from ipu_runtime.plan.quantities import byte_size, plural
 from ipu_runtime.reports.document import MARK, MUTED
-from ipu_runtime.reports.quantities import byte_size, plural
 from workbench.editing.layer_groups import LayerGroup
 from workbench.views.cells import fit, fit_apart
 from workbench.views.content import StyledPart, line

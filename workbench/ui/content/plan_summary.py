@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from ipu_runtime.plan.problem import Severity
-from ipu_runtime.plan.step_parts import step_parts, step_words
-from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
-from ipu_runtime.reports.epoch_words import epoch_words
-from ipu_runtime.reports.instance_words import instance_words
-from ipu_runtime.reports.quantities import (
+from ipu_runtime.plan.quantities import (
     byte_size,
     change,
     count,
@@ -21,6 +17,10 @@ from ipu_runtime.reports.quantities import (
     plural,
     share,
 )
+from ipu_runtime.plan.step_parts import step_parts, step_words
+from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
+from ipu_runtime.reports.epoch_words import epoch_words
+from ipu_runtime.reports.instance_words import instance_words
 from workbench.editing.draft import Draft
 from workbench.views.cells import bar, fit, wrapped
 from workbench.views.content import line, lines

@@ -8,8 +8,8 @@ from typing import Any
 
 from textual.content import Content
 
+from ipu_runtime.plan.quantities import count, duration, four_decimals, microseconds
 from ipu_runtime.reports.document import BAD, GOOD, HEADING, MARK, MUTED, WARN
-from ipu_runtime.reports.quantities import count, duration, four_decimals, microseconds
 from workbench.experiment.experiment_spec import Figure
 from workbench.experiment.printed_figures import PrintedFigures
 from workbench.runs.events import EpochEnded, Evaluated, RunStatus

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from textual.content import Content
 
+from ipu_runtime.plan.quantities import plural
 from ipu_runtime.reports.document import HEADING, MUTED
 from ipu_runtime.reports.plain_text import without_terminal_codes
-from ipu_runtime.reports.quantities import plural
 from workbench.runs.events import CallBegan, RunStatus
 from workbench.runs.run_monitor import RunMonitor
 from workbench.scripts.script_command import ScriptCommand

@@ -5,8 +5,8 @@ from __future__ import annotations
 from textual.content import Content
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.quantities import share
 from ipu_runtime.reports.document import BAD, GOOD, MUTED, WARN
-from ipu_runtime.reports.quantities import share
 from workbench.ui.content.layer_rows import stage_style
 from workbench.views.cells import bar
 from workbench.views.content import line

@@ -10,8 +10,8 @@ from textual.content import Content
 
 from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.plan.quantities import change, microseconds
 from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED
-from ipu_runtime.reports.quantities import change, microseconds
 from workbench.editing.draft import Draft, check_tables, with_values
 from workbench.editing.mending import change_words
 from workbench.editing.stage_editor import Edited

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from textual.content import Content
 
-from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED
-from ipu_runtime.reports.quantities import (
+from ipu_runtime.plan.quantities import (
     count,
     duration,
     four_decimals,
     microseconds,
     share,
 )
+from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED
 from workbench.comparing.run_names import short_names
 from workbench.sweeps.sweep_point import HIGHER_IS_BETTER, PointResult
 from workbench.sweeps.sweep_record import SweepDefinition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ipu_runtime.reports.quantities import plural
+from ipu_runtime.plan.quantities import plural
 from workbench.editing.draft import check_tables
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.field_differences import changed_fields

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from ipu_runtime.reports.quantities import plural
+from ipu_runtime.plan.quantities import plural
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.overrides import apply_overrides
 from workbench.experiment.tables import spec_to_tables

@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ipu_runtime.plan.hardware import find_system
+from ipu_runtime.plan.quantities import change, count, plural
 from ipu_runtime.reports.document import MUTED, WARN
-from ipu_runtime.reports.quantities import change, count, plural
 from workbench.data.sample_counts import count as count_samples
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.locations import hardware_file

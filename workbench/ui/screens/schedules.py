@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.quantities import change, microseconds, share
 from ipu_runtime.reports.document import BAD, GOOD, MUTED, WARN
-from ipu_runtime.reports.quantities import change, microseconds, share
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.ui.actions import Scope, bindings_for

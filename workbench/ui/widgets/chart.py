@@ -14,7 +14,7 @@ from textual.color import Color
 from textual.message import Message
 from textual.widget import Widget
 
-from ipu_runtime.reports.quantities import four_digits
+from ipu_runtime.plan.quantities import four_digits
 from workbench.charts.plotting import Chart, Colour, Line, draw
 from workbench.charts.smoothing import next_level, smooth
 from workbench.runs.describe import METRIC_WORDS, describe

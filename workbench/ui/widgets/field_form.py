@@ -9,8 +9,8 @@ from textual.content import Content
 
 from ipu_runtime.plan.config.field import Field
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.quantities import plural
 from ipu_runtime.reports.document import BAD, HEADING, MARK, MUTED, WARN
-from ipu_runtime.reports.quantities import plural
 from workbench.editing.draft import Draft, draft_fields, value_text
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.views.cells import fit, wrapped

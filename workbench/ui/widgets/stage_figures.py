@@ -11,7 +11,7 @@ from textual.worker import get_current_worker
 
 from ipu_runtime.plan.advice import Advice
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.reports.quantities import microseconds, share
+from ipu_runtime.plan.quantities import microseconds, share
 from workbench.editing.draft import Draft
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.advising import advise_experiment

@@ -22,11 +22,6 @@ from ipu_runtime.engine.build.programs.gradient_capture import (
     capturing,
 )
 from ipu_runtime.engine.build.programs.loss_scaling import ObservedGradients
-from ipu_runtime.engine.build.replicas.instance_exchange import (
-    lost_instances_named,
-    mean_over_instances,
-    sum_over_instances,
-)
 from ipu_runtime.engine.build.replicas.replica_state import ReplicaState
 from ipu_runtime.engine.build.tracing_context import Turn, in_turn
 from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
@@ -42,6 +37,11 @@ from ipu_runtime.frameworks.keras_training import loss_tracker, total_loss
 from ipu_runtime.frameworks.tensorflow_graphs import traced
 from ipu_runtime.frameworks.types import Variable
 from ipu_runtime.system.device import Device
+from ipu_runtime.system.instance_exchange import (
+    lost_instances_named,
+    mean_over_instances,
+    sum_over_instances,
+)
 
 _DRAWS_PER_CALL = 64
 """Room for layers that draw several times in one call."""

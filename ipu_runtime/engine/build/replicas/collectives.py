@@ -12,13 +12,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.instance_exchange import (
-    gather_instances,
-    sum_over_instances,
-)
 from ipu_runtime.engine.build.tracing_context import current_turn
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.frameworks.tensorflow_graphs import set_attribute
+from ipu_runtime.system.instance_exchange import (
+    gather_instances,
+    in_buffers,
+    sum_over_instances,
+)
 from ipu_runtime.system.instances import Instance
 
 COLLECTIVE = "_ipu_collective"
@@ -50,30 +51,9 @@ def all_reduce_together(tensors: Sequence[Any], kind: str) -> list[Any]:
     None stays None.
     """
     placement = current_placement()
-    alone = placement is None or placement.instance.count == 1
-    places = [place for place, tensor in enumerate(tensors) if tensor is not None]
-    results = list(tensors)
-    by_type: dict[Any, list[int]] = {}
-    for place in places:
-        results[place] = tf.convert_to_tensor(tensors[place])
-        key = place if alone else results[place].dtype
-        by_type.setdefault(key, []).append(place)
-    for together in by_type.values():
-        parts = [results[place] for place in together]
-        for place, reduced in zip(together, _reduced(parts, kind), strict=True):
-            results[place] = reduced
-    return results
-
-
-def _reduced(parts: Sequence[Any], kind: str) -> list[Any]:
-    if len(parts) == 1:
-        return [all_reduce(parts[0], kind)]
-    buffer = tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
-    sizes = [part.shape.num_elements() for part in parts]
-    pieces = tf.split(all_reduce(buffer, kind), sizes)
-    return [
-        tf.reshape(piece, part.shape) for piece, part in zip(pieces, parts, strict=True)
-    ]
+    if placement is not None and placement.instance.count > 1:
+        return in_buffers(tensors, lambda buffer: all_reduce(buffer, kind))
+    return [None if item is None else all_reduce(item, kind) for item in tensors]
 
 
 def all_gather(tensor: Any, group: int) -> Any:

@@ -18,7 +18,6 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.own_program import OwnProgram
-from ipu_runtime.engine.build.replicas.instance_exchange import lost_instances_named
 from ipu_runtime.engine.build.replicas.replica_variables import FirstValues
 from ipu_runtime.engine.describe.call_graph import operations_before
 from ipu_runtime.frameworks.patch_points import session_patches
@@ -28,6 +27,7 @@ from ipu_runtime.frameworks.tensorflow_graphs import (
     wait_for_nothing_but,
 )
 from ipu_runtime.frameworks.types import Session
+from ipu_runtime.system.instance_exchange import lost_instances_named
 
 _PROGRAMS = "ipu_programs"
 """Collection of a graph that keeps its programs as long as the graph lives."""

@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.collectives import SHARED
-from ipu_runtime.engine.build.replicas.instance_exchange import take_all_from
 from ipu_runtime.frameworks.tensorflow_graphs import eagerly
 from ipu_runtime.system.emulated_device import device_draws
+from ipu_runtime.system.instance_exchange import take_all_from
 from ipu_runtime.system.instances import Instance
 
 DRAWN_SEED = 7_368_787

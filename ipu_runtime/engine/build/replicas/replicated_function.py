@@ -8,10 +8,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.instance_exchange import (
-    lost_instances_named,
-    take_from,
-)
 from ipu_runtime.engine.build.replicas.replica_variables import (
     DRAWN_SEED,
     ReplicaVariables,
@@ -21,6 +17,10 @@ from ipu_runtime.engine.build.replicas.replication import replicate
 from ipu_runtime.frameworks.inner_graphs import CALLS
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph
 from ipu_runtime.frameworks.tensorflow_variables import plain_variable
+from ipu_runtime.system.instance_exchange import (
+    lost_instances_named,
+    take_from,
+)
 from ipu_runtime.system.instances import Instance
 
 

@@ -22,26 +22,25 @@ _used: collections.Counter[str] = collections.Counter()
 
 def sum_over_instances(tensors: Sequence[Any], instance: Instance) -> list[Any]:
     """Return the sums over all processes; None stays None."""
-    return _in_buffers(
-        tensors,
-        lambda buffer: _exchanged("sum", buffer, instance),
-        instance,
-    )
-
-
-def _in_buffers(
-    tensors: Sequence[Any], exchange: Callable[[Any], Any], instance: Instance
-) -> list[Any]:
-    """Exchange all tensors of a type as one buffer: each time costs milliseconds."""
-    results = list(tensors)
     if instance.count == 1:
-        return results
+        return list(tensors)
+    return in_buffers(tensors, lambda buffer: _exchanged("sum", buffer, instance))
+
+
+def in_buffers(tensors: Sequence[Any], exchange: Callable[[Any], Any]) -> list[Any]:
+    """Exchange all tensors of a type as one buffer; None stays None.
+
+    Each exchange between processes costs milliseconds, however small it is. Types go
+    in the order of their names, so that all processes exchange the same at a time.
+    """
+    results = list(tensors)
     places: dict[Any, list[int]] = {}
     for place, tensor in enumerate(tensors):
         if tensor is not None:
-            places.setdefault(tensor.dtype, []).append(place)
+            results[place] = tf.convert_to_tensor(tensor)
+            places.setdefault(results[place].dtype, []).append(place)
     for dtype in sorted(places, key=lambda item: str(item.name)):
-        parts = [tf.convert_to_tensor(tensors[place]) for place in places[dtype]]
+        parts = [results[place] for place in places[dtype]]
         buffer = tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
         sizes = [part.shape.num_elements() for part in parts]
         pieces = tf.split(exchange(buffer), sizes)
@@ -92,9 +91,9 @@ def take_from(root: int, tensor: Any, instance: Instance) -> Any:
 
 def take_all_from(root: int, tensors: Sequence[Any], instance: Instance) -> list[Any]:
     """Return the tensors of one process."""
-    return _in_buffers(
-        tensors, lambda buffer: take_from(root, buffer, instance), instance
-    )
+    if instance.count == 1:
+        return list(tensors)
+    return in_buffers(tensors, lambda buffer: take_from(root, buffer, instance))
 
 
 def wait_for_instances(instance: Instance) -> None:
