@@ -147,7 +147,7 @@ def check_micro_batches(request: PlanRequest) -> Iterator[Problem]:
 def _mapping(pipeline: PipelineRequest) -> tuple[int, ...]:
     """Return the IPU of every stage; of every layer if stages are out of range."""
     mapping, stages = pipeline.device_mapping, pipeline.stages
-    if len(mapping) == stages:
+    if mapping and len(mapping) == stages:
         return mapping
     return tuple(range(max(min(stages, len(pipeline.stage_of_layer)), 1)))
 
