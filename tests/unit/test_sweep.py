@@ -78,6 +78,49 @@ def test_one_stage_is_no_pipeline() -> None:
     assert results[0].metrics["replicas"] == 2 * results[1].metrics["replicas"]
 
 
+def test_what_stages_set_besides_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "mnist-ipu", "--grid", "stages=1,2,3", "--plan-only"]
+    main(words, {}, lambda args: pytest.fail("opened the app"))
+
+    text = capsys.readouterr().out
+    assert "stages=1 also" not in text
+    assert "stages=2 also sets data.batch_size=16, " in text
+    assert "stages=2 trains otherwise" not in text
+    told = "stages=3 trains otherwise: 66 samples per update instead of 64: 1.03 times"
+    assert told in text
+
+
+def test_executions_of_stages_have_as_many_samples() -> None:
+    one, two = (
+        experiment_at(load_preset("mnist-ipu").tables, Point(0, {"stages": stages}))
+        for stages in "12"
+    )
+    assert one.spec is not None
+    assert two.spec is not None
+    assert one.spec.execution.steps_per_execution == 1
+    assert two.spec.execution.steps_per_execution == 4
+    assert two.spec.data.batch_size * 4 == one.spec.data.batch_size
+
+
+@pytest.mark.parametrize(
+    ("grid", "by"),
+    [
+        ("data.batch_size=16,64", "samples_per_second"),
+        ("train.learning_rate=0.1,0.2", "ipu_us_per_batch"),
+    ],
+)
+def test_times_of_batches_of_different_sizes_rank_nothing(
+    grid: str, by: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--grid", grid, "--by", "ipu_us_per_batch", "--plan-only"]
+    words = ["sweep", "mnist-ipu-faster", *words]
+    main(words, {}, lambda args: pytest.fail("opened the app"))
+
+    printed = capsys.readouterr()
+    assert f"valid points by {by}" in printed.out
+    assert ("batches differ in size" in printed.err) == (by != "ipu_us_per_batch")
+
+
 @pytest.mark.parametrize(
     ("preset", "stages", "api"),
     [

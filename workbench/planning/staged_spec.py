@@ -10,7 +10,7 @@ from ipu_runtime.plan.hardware import find_system, systems
 from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.schedule.building import overlap_length
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
-from workbench.experiment.experiment_spec import Execution, ExperimentSpec
+from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.overrides import set_value
 from workbench.experiment.tables import field_value, spec_value
 from workbench.experiment.toml_text import toml_value
@@ -56,7 +56,7 @@ def staged_spec(
     No stages mean no pipeline. Weight updates have as many samples as asked for, or
     the nearest that there can be; with 0 the micro-batch stays as it is.
     """
-    pipeline = replace(spec.pipeline, stages=stages)
+    pipeline, batch_size = replace(spec.pipeline, stages=stages), spec.data.batch_size
     number = max(stages, default=0) + 1
     if len(pipeline.device_mapping) != number or not stages:
         pipeline = replace(pipeline, device_mapping=())
@@ -70,15 +70,32 @@ def staged_spec(
     ipus = max(selected_ipus(spec), needed)
     if samples and not spec.train.test_only:
         io_tiles = bool(stages and spec.ipu.get("io_tiles.num_io_tiles"))
-        least, now = overlap + 2 * io_tiles, spec.data.batch_size
-        size, accumulation = shared_out(samples, ipus // needed, now, overlap, least)
+        least = overlap + 2 * io_tiles
+        size, accumulation = shared_out(
+            samples, ipus // needed, batch_size, overlap, least
+        )
         spec = with_batch_size(spec, size)
-    execution = _execution(spec.execution, accumulation, ipus, bool(stages))
-    unit = accumulation * (ipus // needed)
+    replicas = ipus // needed
     train, data, ipu = spec.train, spec.data, spec.ipu
-    if train.steps_per_epoch % unit:
+    if train.steps_per_epoch % (accumulation * replicas):
+        unit = accumulation * replicas
         whole = max(train.steps_per_epoch // unit, 1) * unit
         train = replace(train, steps_per_epoch=whole)
+    steps = spec.execution.steps_per_execution
+    if isinstance(steps, int):
+        # As many samples as before, for every execution costs the host the same.
+        updates = -(-steps * batch_size // (data.batch_size * accumulation))
+        steps = updates * accumulation
+        if train.steps_per_epoch % (steps * replicas):
+            steps = "epoch"
+    now = spec.execution
+    execution = replace(
+        now,
+        api=(_PIPELINED_API if stages else _PLAIN_API).get(now.api, now.api),
+        system=_large_enough(now.system, ipus),
+        gradient_accumulation=accumulation,
+        steps_per_execution=steps,
+    )
     if data.preparation == "none":
         data = replace(data, preparation="trim")
     if ipus != selected_ipus(spec):
@@ -112,21 +129,6 @@ def changed_fields(before: ExperimentSpec, after: ExperimentSpec) -> tuple[str, 
     return tuple(
         f"{path}={value if isinstance(value, str) else toml_value(value)}"
         for path, value in changed_values(before, after).items()
-    )
-
-
-def _execution(
-    now: Execution, accumulation: int, ipus: int, pipelined: bool
-) -> Execution:
-    steps = now.steps_per_execution
-    if isinstance(steps, int) and steps % accumulation:
-        steps = "epoch"
-    return replace(
-        now,
-        api=(_PIPELINED_API if pipelined else _PLAIN_API).get(now.api, now.api),
-        system=_large_enough(now.system, ipus),
-        gradient_accumulation=accumulation,
-        steps_per_execution=steps,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
@@ -22,7 +22,13 @@ from workbench.runs.record_files import RecordError
 from workbench.runs.run_context import NoMachines, RunControl
 from workbench.runs.run_store import StoredRun, list_runs, open_run
 from workbench.sweeps.sweep_grid import Point
-from workbench.sweeps.sweep_point import PointResult, experiment_at, refused
+from workbench.sweeps.sweep_point import (
+    PointExperiment,
+    PointResult,
+    experiment_at,
+    refused,
+    result_of,
+)
 from workbench.sweeps.sweep_workers import ATTEMPTS
 
 _BEGUN = (RunStatus.KILLED, RunStatus.STOPPED)
@@ -62,7 +68,7 @@ class PointTraining:
         if run is None:
             begun = next((run.run_id for run in before if _is_begun(run)), "")
             run = self._run(experiment.spec, begun, control)
-        return None if run is None else self._result(point, run, experiment.stages)
+        return None if run is None else self._result(point, run, experiment)
 
     def _is_done(self, run: StoredRun) -> bool:
         if run.status is RunStatus.FINISHED:
@@ -117,19 +123,15 @@ class PointTraining:
         return open_run(run_id)
 
     def _result(
-        self, point: Point, run: StoredRun, stages: tuple[int, ...]
+        self, point: Point, run: StoredRun, experiment: PointExperiment
     ) -> PointResult:
         finished = run.status is RunStatus.FINISHED
         waits = self._is_done(run) and not finished
         problem = "" if finished or waits else run.message or run.status.value
-        return PointResult(
-            point.index,
-            point.values,
-            outcome_of(run),
-            problem,
-            run.run_id,
-            stages,
-            self.until if waits else 0,
+        return replace(
+            result_of(point, experiment, outcome_of(run), problem),
+            run_id=run.run_id,
+            stopped_epoch=self.until if waits else 0,
         )
 
 

@@ -15,7 +15,11 @@ from workbench.experiment.overrides import apply_overrides
 from workbench.experiment.validation import understood, validate
 from workbench.planning.balancing import balanced_experiment
 from workbench.planning.experiment_plan import plan_experiment
-from workbench.planning.same_training import same_rate, update_samples
+from workbench.planning.same_training import (
+    same_rate,
+    training_changes,
+    update_samples,
+)
 from workbench.planning.staged_spec import (
     changed_fields,
     staged_spec,
@@ -49,6 +53,12 @@ PLAN_METRICS = (
 )
 """All modelled; `memory_fraction` is the fullest tile's share of its capacity."""
 
+_RATES = {
+    "ipu_us_per_batch": "samples_per_second",
+    "host_ms_per_batch": "host_samples_per_second",
+}
+"""What compares points whose batches differ in size, instead of times per batch."""
+
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
@@ -63,6 +73,12 @@ class PointResult:
     """Of a trained point."""
     stages: tuple[int, ...] = ()
     """Stage of every layer, where balancing has chosen it."""
+    changes: tuple[str, ...] = ()
+    """Other fields that a number of stages has set, as `--set` takes them."""
+    training: tuple[str, ...] = ()
+    """What these change of the training, in words."""
+    batch_size: int = 0
+    """Of its experiment; 0 where there is none."""
     stopped_epoch: int = 0
     """Epoch after which others were better, so that it was stopped; 0 if it was not."""
 
@@ -75,6 +91,8 @@ class PointExperiment:
     tables: Mapping[str, Any]
     problems: tuple[Problem, ...]
     stages: tuple[int, ...] = ()
+    changes: tuple[str, ...] = ()
+    training: tuple[str, ...] = ()
 
 
 def experiment_at(base: Mapping[str, Any], point: Point) -> PointExperiment:
@@ -120,7 +138,16 @@ def _balanced(tables: Mapping[str, Any], point: Point) -> PointExperiment:
     asked = [f"{path}={text}" for path, text in point.values.items() if path != STAGES]
     tables, problems = apply_overrides(tables, [*changes, *asked])
     spec, more_problems = validate(tables)
-    return PointExperiment(spec, tables, (*problems, *more_problems), stages)
+    problems = (*problems, *more_problems)
+    if spec is None:
+        return PointExperiment(None, tables, problems)
+    others = tuple(
+        text
+        for text in changed_fields(before, spec)
+        if not text.startswith("pipeline.stages=")
+    )
+    training = training_changes(before, spec)
+    return PointExperiment(spec, tables, problems, stages, others, training)
 
 
 def plan_point(base: Mapping[str, Any], point: Point) -> PointResult:
@@ -130,12 +157,27 @@ def plan_point(base: Mapping[str, Any], point: Point) -> PointResult:
         return refused(point, experiment.problems)
     plan = plan_experiment(experiment.spec, with_remedies=False)
     reasons = [item for item in plan.problems if item.severity is not Severity.WARNING]
+    metrics = plan_metrics(plan) if plan.step is not None else {}
+    problem = "; ".join(str(item) for item in reasons) or plan.not_modelled
+    return result_of(point, experiment, metrics, problem)
+
+
+def result_of(
+    point: Point,
+    experiment: PointExperiment,
+    metrics: Mapping[str, float],
+    problem: str,
+) -> PointResult:
+    """Return the result of a point that could be tried."""
     return PointResult(
         point.index,
         point.values,
-        plan_metrics(plan) if plan.step is not None else {},
-        "; ".join(str(item) for item in reasons) or plan.not_modelled,
+        metrics,
+        problem,
         stages=experiment.stages,
+        changes=experiment.changes,
+        training=experiment.training,
+        batch_size=experiment.spec.data.batch_size if experiment.spec else 0,
     )
 
 
@@ -149,6 +191,12 @@ def refused(point: Point, problems: tuple[Problem, ...]) -> PointResult:
 def plan_metrics(plan: Plan) -> dict[str, float]:
     """Return the modelled numbers by which points can be ranked."""
     return {name: getattr(plan, name) for name in PLAN_METRICS}
+
+
+def comparable(results: Iterable[PointResult], metric: str) -> str:
+    """Return the metric, or another where it is of different things at some points."""
+    sizes = {result.batch_size for result in results if not result.problem}
+    return _RATES.get(metric, metric) if len(sizes) > 1 else metric
 
 
 def ranked(results: Iterable[PointResult], metric: str) -> list[PointResult]:

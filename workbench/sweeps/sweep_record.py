@@ -177,6 +177,9 @@ def _results(rows: Iterable[Mapping[str, Any]]) -> list[PointResult]:
                 problem=str(row["problem"]),
                 run_id=str(row["run_id"]),
                 stages=tuple(row["stages"]),
+                changes=tuple(map(str, row.get("changes", ()))),
+                training=tuple(map(str, row.get("training", ()))),
+                batch_size=int(row.get("batch_size", 0)),
                 stopped_epoch=int(row.get("stopped_epoch", 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError):

@@ -30,7 +30,12 @@ from workbench.runs.run_context import NoMachines, RunControl
 from workbench.sweeps.halving import OBJECTIVES, Halving
 from workbench.sweeps.sweep import run_sweep
 from workbench.sweeps.sweep_grid import Axis, count_points, parse_grid
-from workbench.sweeps.sweep_point import PLAN_METRICS, PointResult, ranked
+from workbench.sweeps.sweep_point import (
+    PLAN_METRICS,
+    PointResult,
+    comparable,
+    ranked,
+)
 from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
 
 _REASONS_SHOWN = 10
@@ -207,6 +212,9 @@ def _go_through(args: argparse.Namespace, record: SweepRecord) -> int:
     except NoMachines as error:
         lack = str(error)
     seconds = time.monotonic() - began
+    asked, metric = metric, comparable(results, metric)
+    if metric != asked:
+        say(f"batches differ in size: ranked by {metric}, not by {asked}")
     best = ranked(results, metric)
     if args.json:
         print_json(_ended(record, results, best, metric, seconds))
@@ -303,6 +311,9 @@ def _print_result(
         print_table((*paths, *names, *ends), rows)
     else:
         print_line("no point is valid" if results else "no point is done")
+    for result in best[: args.top]:
+        for text in _notes(result):
+            print_line(f"  {text}")
     wrong = [result for result in results if result.problem]
     if wrong:
         print_line()
@@ -313,6 +324,15 @@ def _print_result(
     if len(wrong) > _REASONS_SHOWN:
         more = len(wrong) - _REASONS_SHOWN
         print_line(f"  and {more:,} more, in {record.directory / 'points.jsonl'}")
+
+
+def _notes(result: PointResult) -> Iterator[str]:
+    """Yield what a number of stages has set besides, and what that trains otherwise."""
+    values = " ".join(f"{path}={value}" for path, value in result.values.items())
+    if result.changes:
+        yield f"{values} also sets {', '.join(result.changes)}"
+    for text in result.training:
+        yield f"{values} trains otherwise: {text}"
 
 
 def _end_text(result: PointResult) -> str:
