@@ -234,6 +234,26 @@ async def test_apps_end_with_the_server(served: Served, number: int) -> None:
         served.process.wait(10)
 
 
+async def test_ctrl_c_waits_for_nobody(served: Served) -> None:
+    """Neither for a page, nor for who asks and never reads what is answered."""
+    host, port = "127.0.0.1", int(served.origin.rsplit(":", 1)[1])
+    path = served.address.removeprefix(served.origin) + "static/js/textual.js"
+    ask = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+    _, idle = await asyncio.open_connection(host, port)
+    async with aiohttp.ClientSession() as session:
+        await _connected(served, session)
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect((host, port))
+            deaf.sendall(ask * 500)
+            # Meanwhile the answers fill all that the system holds of them.
+            for _ in range(50):
+                assert await _status(served.address) == 200
+            served.process.send_signal(signal.SIGINT)
+            assert served.process.wait(20) == 0
+    idle.close()
+
+
 def test_a_port_in_use_is_one_line_without_an_address(served: Served) -> None:
     port = served.origin.rsplit(":", 1)[1]
     second = subprocess.run(

@@ -32,6 +32,8 @@ _MOST_CONNECTIONS = 64
 _ACCEPTED_AT_ONCE = 16
 _REQUEST_S = 10.0
 """How long a connection may take to send a whole request."""
+_ANSWER_S = 1.0
+"""How long the end waits, twice, for who does not read what is answered."""
 _MALFORMED = (
     *(ValueError, TypeError, LookupError, AttributeError),
     *(OverflowError, RecursionError),
@@ -71,17 +73,20 @@ class GuardedServer(Server):
             loop.add_signal_handler(number, self._ended.set)
         app = await self._make_app()
         # A connection counts as idle until a request has come as a whole.
-        runner = web.AppRunner(app, keepalive_timeout=_REQUEST_S)
+        runner = web.AppRunner(
+            app, keepalive_timeout=_REQUEST_S, shutdown_timeout=_ANSWER_S
+        )
         await runner.setup()
         try:
             assert runner.server is not None
             accept = functools.partial(self._accepted, runner.server)
-            listening = loop.create_server(
+            # Not `async with`: from Python 3.12 on it waits for all who are connected.
+            listener = await loop.create_server(
                 accept, self.host, self.port, backlog=_ACCEPTED_AT_ONCE
             )
-            async with await listening:
-                say(f"open {self.address} in a browser; ctrl+c ends it")
-                await self._ended.wait()
+            say(f"open {self.address} in a browser; ctrl+c ends it")
+            await self._ended.wait()
+            listener.close()
         finally:
             await runner.cleanup()
 
