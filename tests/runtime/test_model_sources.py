@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import runpy
 import shutil
 import subprocess
 import sys
+import tracemalloc
 import zipfile
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,8 @@ from workbench.experiment.resolved_model import resolved
 from workbench.headless.main import main
 from workbench.models.model_source import SourceError, parse_source
 from workbench.models.source_building import outlined_model, trainable_model
+from workbench.models.source_files import checked_config
+from workbench.models.weight_bounds import check_archive
 from workbench.planning.balancing import balance_experiment
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.runs.events import EpochEnded, Event, RunStatus
@@ -421,6 +426,74 @@ def test_weights_that_unpack_to_more_than_the_model_needs_are_refused(
     assert "unpacks to" in str(loaded.problems[0])
     with pytest.raises(SourceError, match="unpacks to"):
         trainable_model(parse_source(str(path)), 1, trust=False)
+
+
+def _tail(parts: dict[str, bytes], name: str, packing: int) -> bytes:
+    """Return an archive in which a part goes on behind the end that its entry says."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part, held in parts.items():
+            tail = bytes(_TAIL) if part == name else b""
+            archive.writestr(zipfile.ZipInfo(part), held + tail, packing)
+    packed, entry = bytearray(content.getvalue()), 0
+    while packed[entry + 46 : entry + 46 + len(name)] != name.encode():
+        entry = packed.index(b"PK\x01\x02", entry + 1)
+    packed[entry + 16 : entry + 20] = zlib.crc32(parts[name]).to_bytes(4, "little")
+    packed[entry + 24 : entry + 28] = len(parts[name]).to_bytes(4, "little")
+    return bytes(packed)
+
+
+_TAIL = 1 << 26
+
+
+def _checked(path: Path) -> None:
+    """Look at a model file as is done before Keras may load it."""
+    checked_config(path, trust=False)
+    check_archive(path, 1000)
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+@pytest.mark.parametrize("name", ["config.json", "model.weights.h5"])
+def test_what_unpacks_to_more_than_it_says_is_refused_before_it_does(
+    name: str, packing: int, tmp_path: Path
+) -> None:
+    path = _saved(tmp_path, ".keras")
+    path.write_bytes(_tail(_parts(path), name, packing))
+    tracemalloc.start()
+    with pytest.raises(SourceError):
+        _checked(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < _TAIL // 4
+
+
+@pytest.mark.parametrize("ending", [".keras", ".h5"])
+@pytest.mark.parametrize("place", ["link", "storage", "virtual", "packed"])
+def test_weights_in_other_files_or_packed_are_refused(
+    place: str, ending: str, tmp_path: Path
+) -> None:
+    """A link may lead to a pipe, and a chunk may unpack to more than its array."""
+    path, weights = _saved(tmp_path, ending), tmp_path / "weights.h5"
+    parts = _parts(path) if ending == ".keras" else {}
+    weights.write_bytes(parts.get("model.weights.h5") or path.read_bytes())
+    os.mkfifo(tmp_path / "other")
+    with h5py.File(weights, "r+") as file:
+        if place == "link":
+            file["x"] = h5py.ExternalLink(str(tmp_path / "other"), "/x")
+        elif place == "storage":
+            file.create_dataset("x", (8,), "f4", external=[("/etc/passwd", 0, 32)])
+        elif place == "virtual":
+            layout = h5py.VirtualLayout((8,), "f4")
+            layout[:] = h5py.VirtualSource(str(tmp_path / "other"), "x", (8,))
+            file.create_virtual_dataset("x", layout)
+        else:
+            file.create_dataset("x", data=np.zeros(8), compression="gzip")
+    if parts:
+        _pack(path, {**parts, "model.weights.h5": weights.read_bytes()})
+    else:
+        path.write_bytes(weights.read_bytes())
+    with pytest.raises(SourceError, match=r"x is (packed|in another file)"):
+        outlined_model(parse_source(str(path)), trust=False)
 
 
 def test_a_packed_model_with_its_optimizer_is_read(tmp_path: Path) -> None:

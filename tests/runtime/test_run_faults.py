@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tensorflow.python.client import _pywrap_events_writer
 
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.experiment_spec import ExperimentSpec
@@ -84,3 +85,33 @@ def test_a_checkpoint_of_another_model_is_refused_in_words(api: str) -> None:
     assert again.status is RunStatus.FAILED
     # What was trained before the checkpoint's end is still in the record.
     assert [e.epoch for e in again.events() if isinstance(e, EpochEnded)] == [1]
+
+
+class _FullDisk:
+    """A writer of summaries that cannot write."""
+
+    def __init__(self, path: bytes) -> None:
+        self._path = path.decode()
+
+    def WriteEvent(self, event: object) -> None:
+        """Take it in."""
+
+    def Flush(self) -> None:
+        """Say what TensorFlow says."""
+        raise RuntimeError(f"{self._path}; No space left on device")
+
+    Close = Flush
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_summaries_that_cannot_be_written_are_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """TensorFlow writes them in a thread, which prints what it raises elsewhere too."""
+    monkeypatch.setattr(_pywrap_events_writer, "EventsWriter", _FullDisk)
+    spec = load_experiment("mnist-dense", [*SMALL, "execution.api=ipu_estimator"]).spec
+    assert spec is not None
+    status, _ = _run(spec)
+    assert status is RunStatus.FAILED
+    (stored,) = list_runs()
+    assert "No space left on device" in stored.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from ipu_runtime.plan.config.file_reading import read_end, read_file
 from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 from ipu_runtime.plan.hardware import HardwareFileError, load_table
 from tests.fuzz.cases import in_time
+from workbench.data.dataset_facts import DatasetError, dataset_facts
 from workbench.experiment.layer_blocks import expand_layers
 from workbench.experiment.preset_store import (
     PresetError,
@@ -192,6 +194,38 @@ def test_checkpoints_that_grow_when_unpacked_are_refused(tmp_path: Path) -> None
     with pytest.raises(RecordError, match="holds more than its own size"):
         load(path)
     assert latest(tmp_path) is None
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_packed_checkpoints_are_refused(packing: int, tmp_path: Path) -> None:
+    """What is packed unpacks to what it holds, whatever size its entry says."""
+    older = save(tmp_path, Checkpoint(1, (np.zeros(2),), ()))
+    newer = tmp_path / "epoch-000002.npz"
+    with zipfile.ZipFile(older) as kept, zipfile.ZipFile(newer, "w", packing) as packed:
+        for name in kept.namelist():
+            packed.writestr(name, kept.read(name))
+    assert latest(tmp_path) == older
+    with pytest.raises(RecordError, match="it is packed"):
+        load(newer)
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_data_packed_without_bounds_are_refused_unread(
+    packing: int, tmp_path: Path
+) -> None:
+    """3 KB of BZIP2 are 3 GiB of zeros, and reading their first byte unpacks all."""
+    path = tmp_path / "own.npz"
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        for name in ("x_train", "y_train", "x_test", "y_test"):
+            array = io.BytesIO()
+            np.save(array, np.zeros((32, 28, 28) if name[0] == "x" else 32))
+            archive.writestr(f"{name}.npy", array.getvalue() + bytes(1 << 26))
+    tracemalloc.start()
+    with pytest.raises(DatasetError, match=r"is not an \.npz file of arrays"):
+        dataset_facts(str(path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 24
 
 
 def test_checkpoints_that_say_very_much_are_refused(tmp_path: Path) -> None:

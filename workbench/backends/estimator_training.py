@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,6 +86,7 @@ def train_with_estimator(
 @contextmanager
 def _quiet_tensorflow() -> Iterator[None]:
     """Keep TensorFlow's notes about its older API off the terminal."""
+    _tell_summaries_once()
     logger = logging.getLogger("tensorflow")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -91,6 +94,22 @@ def _quiet_tensorflow() -> Iterator[None]:
         yield
     finally:
         logger.setLevel(level)
+
+
+@functools.cache
+def _tell_summaries_once() -> None:
+    """Let the thread that writes summaries fail without a word, from now on.
+
+    `EventFileWriter.flush` raises the same to who trains, often before the thread has
+    come to print it: what went wrong was said twice then, once as a traceback.
+    """
+    hook = threading.excepthook
+
+    def unhandled(raised: threading.ExceptHookArgs) -> None:
+        if raised.thread is None or raised.thread.name != "EventLoggerThread":
+            hook(raised)
+
+    threading.excepthook = unhandled
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
-from ipu_runtime.datasets.unreadable import UNREADABLE
+from ipu_runtime.datasets.unreadable import UNREADABLE, check_packing
 
 if TYPE_CHECKING:
     from workbench.experiment.experiment_spec import Data, ExperimentSpec
@@ -161,6 +161,7 @@ def _facts_of_file(path: Path, stamp: int) -> DatasetFacts:
         raise DatasetError(str(path), f"{path} is not a file")
     try:
         with zipfile.ZipFile(path) as archive:
+            check_packing(archive)
             headers = {name: _header_of(archive, name) for name in ARRAYS}
             unpacked = sum(archive.getinfo(f"{name}.npy").file_size for name in ARRAYS)
     except UNREADABLE as error:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
-from ipu_runtime.datasets.unreadable import UNREADABLE
+from ipu_runtime.datasets.unreadable import UNREADABLE, check_packing, content_of
 from ipu_runtime.plan.config.file_reading import read_file
 from workbench.models.model_source import ModelSource, SourceError, source_file
 
@@ -159,16 +159,15 @@ def holds_code(path: Path) -> bool:
 
 def _archived(content: bytes, path: Path) -> Any:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = archive.infolist()
-        for member in members:
+        check_packing(archive)
+        for member in archive.infolist():
             name = PurePosixPath(member.filename.replace("\\", "/"))
             if name.is_absolute() or ".." in name.parts:
                 raise SourceError(f"{path} holds a file outside of itself: {name}")
-        with archive.open(_CONFIG) as config:
-            text = config.read(_MOST_CONFIG_BYTES + 1)
-    if len(text) > _MOST_CONFIG_BYTES:
-        raise SourceError(f"{path}: {_CONFIG} is larger than any model's")
-    return json.loads(text)
+        config = archive.getinfo(_CONFIG)
+        if config.file_size > _MOST_CONFIG_BYTES:
+            raise SourceError(f"{path}: {_CONFIG} is larger than any model's")
+        return json.loads(content_of(archive, config))
 
 
 def _of_hdf5(content: bytes) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ipu_runtime.datasets.unreadable import UNREADABLE
+from ipu_runtime.datasets.unreadable import UNREADABLE, content_of
 from workbench.error_line import telling_line
 from workbench.models.model_source import SourceError
 
@@ -32,8 +32,9 @@ def check_archive(path: Path, weights_bytes: int) -> None:
         if (size := sum(member.file_size for member in members)) > most:
             raise _too_much(path, size, most)
         for member in members:
+            content = content_of(archive, member)
             if member.filename.endswith(_ARRAYS):
-                _check_arrays(path, archive.read(member))
+                _check_arrays(path, content)
 
 
 def check_hdf5(path: Path) -> None:
@@ -55,21 +56,37 @@ def _check_arrays(path: Path, content: bytes) -> None:
     # Late, because it takes a moment to load and few models are files with weights.
     import h5py
 
+    wrong: str | None = None
     size = 0
 
-    def add(_: str, item: h5py.Dataset | h5py.Group) -> None:
+    def look(name: str, link: object) -> str | None:
+        """Add an array's size, or return what is wrong with it."""
         nonlocal size
-        if isinstance(item, h5py.Dataset):
-            size += item.nbytes
+        if isinstance(link, h5py.ExternalLink):
+            return f"{name} is in another file"
+        item = file.get(name) if isinstance(link, h5py.HardLink) else None
+        if not isinstance(item, h5py.Dataset):
+            return None
+        size += item.nbytes
+        if item.external or item.is_virtual:
+            return f"{name} is in another file"
+        # HDF5 unpacks a chunk to whatever it holds, and looks at its size then.
+        packed = item.id.get_create_plist().get_nfilters()
+        return f"{name} is packed" if packed else None
 
     if content.startswith(b"PK"):
         with zipfile.ZipFile(io.BytesIO(content)) as arrays:
-            size = sum(member.file_size for member in arrays.infolist())
+            for member in arrays.infolist():
+                size += member.file_size
+                if member.compress_type != zipfile.ZIP_STORED:
+                    wrong = f"{member.filename} is packed"
     else:
         with h5py.File(io.BytesIO(content), "r") as file:
-            file.visititems(add)
+            wrong = file.visititems_links(look)
     if size > len(content) + _MARGIN_BYTES:
         raise _too_much(path, size, len(content))
+    if wrong:
+        raise ValueError(wrong)
 
 
 def _too_much(path: Path, size: int, most: int) -> SourceError:

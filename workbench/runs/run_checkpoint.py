@@ -120,9 +120,12 @@ def load(path: Path) -> Checkpoint:
 def _check_sizes(content: bytes) -> None:
     """Refuse what grows: our checkpoints are not packed, others could hold anything."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        sizes = {member.filename: member.file_size for member in archive.infolist()}
+        members = archive.infolist()
+    sizes = {member.filename: member.file_size for member in members}
     if sum(sizes.values()) > len(content):
         raise ValueError("it holds more than its own size")
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise ValueError("it is packed")
     if sizes["about.npy"] > _MOST_ABOUT_BYTES:
         raise ValueError("about is larger than any")
 
