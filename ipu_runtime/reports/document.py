@@ -126,3 +126,5 @@ class Document:
 
     title: str
     sections: tuple[Section, ...]
+    subtitle: str = ""
+    """What it is of, in one line."""

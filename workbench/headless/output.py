@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -11,16 +13,43 @@ from typing import Any
 
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.quantities import four_digits
+from ipu_runtime.reports.document import Document
 from ipu_runtime.reports.plain_text import plain_line, plain_text
 from ipu_runtime.system.file_replacing import replace_file
 from workbench.headless.diagnostics import UsageError, say
 from workbench.runs.record_files import explained
 from workbench.views.cells import cell_width, pad
+from workbench.views.layout import TextStyle
+from workbench.views.text import document_text
 
 
 def print_line(text: str = "") -> None:
     """Print one line of a result."""
     sys.stdout.write(f"{plain_text(text)}\n")
+
+
+def add_text_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what decides how text looks."""
+    parser.add_argument(
+        "--ascii",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="no box and block characters",
+    )
+
+
+def text_style(*, ascii_only: bool = False) -> TextStyle:
+    """Return the layout that suits where the text goes."""
+    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
+    plain = ascii_only or not encoding.startswith("utf")
+    width = shutil.get_terminal_size((100, 40)).columns if sys.stdout.isatty() else 100
+    return TextStyle(max(width, 60), plain)
+
+
+def print_document(document: Document, *, ascii_only: bool = False) -> None:
+    """Print a document in the width of the terminal, as text without colours."""
+    for line in document_text(document, text_style(ascii_only=ascii_only)):
+        print_line(line)
 
 
 def print_text(text: str) -> None:

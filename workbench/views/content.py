@@ -17,15 +17,18 @@ from ipu_runtime.reports.document import (
     Document,
     Part,
     Section,
+    Table,
 )
 from workbench.views.layout import (
     Spans,
+    TableLayout,
     TextStyle,
     document_lines,
     part_lines,
     section_lines,
 )
 
+_CURSOR = "  "
 StyledPart = str | Content | tuple[str, str]
 
 _STYLES = {
@@ -74,6 +77,18 @@ def app_style(width: int, *, ascii_only: bool = False) -> TextStyle:
 def document_content(document: Document, style: TextStyle) -> Content:
     """Return a document as one text."""
     return lines(*map(styled, document_lines(document, style)))
+
+
+def listed(table: Table, width: int) -> tuple[Content, list[tuple[str, Content]]]:
+    """Return headings and rows for a list, which has its cursor at the left edge.
+
+    Rows are pairs of their key and their line; notes below them are left out.
+    """
+    layout = TableLayout.of(table, TextStyle(width - len(_CURSOR)))
+    head = lines(*(line(_CURSOR, styled(row)) for row in layout.heading_lines()))
+    return head, [
+        (row.key, line(_CURSOR, styled(layout.row_lines(row)[0]))) for row in table.rows
+    ]
 
 
 def section_rows(section: Section, style: TextStyle) -> list[Content]:

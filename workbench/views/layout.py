@@ -42,8 +42,11 @@ class TextStyle:
 
 def document_lines(document: Document, style: TextStyle) -> list[Spans]:
     """Return a whole document."""
-    title = [Span(document.title, HEADING)] if document.title else []
-    lines: list[Spans] = [tuple(title)] if title else []
+    lines: list[Spans] = []
+    if document.title:
+        lines.append((Span(document.title, HEADING),))
+    if document.subtitle:
+        lines.append((Span(document.subtitle, MUTED),))
     for section in document.sections:
         if lines and style.spaced:
             lines.append(())

@@ -218,7 +218,7 @@ async def test_x_explains_the_difference_to_the_chosen_run(
         await pilot.pause()
         text = screen_text(app)
     assert "From ● to ◆" in text
-    assert "+61.1 us (+47 %)   191 us" in text
+    assert "+61.1 us (+47 %)     191 us" in text
     assert "train.learning_rate 0.02 to 0.05" in text
 
 

@@ -326,5 +326,5 @@ async def test_schedules_keep_the_ipus_own_in_a_small_window(
         await pilot.pause()
         text = screen_text(app)
         assert "on the IPU" in text
-        assert text.count("no, what-if") == 4
+        assert text.count("not on the IPU") == 4
         assert "memory" in text

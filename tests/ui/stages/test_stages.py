@@ -128,7 +128,7 @@ async def test_schedules_are_compared_and_one_is_chosen(make_app: MakeApp) -> No
         await pilot.pause()
         text = screen_text(app)
         assert "1F1B" in text
-        assert "no, what-if" in text
+        assert "not on the IPU" in text
         await pilot.press("end", "enter")
         await pilot.pause()
         assert "not on the IPU" in screen_text(app)

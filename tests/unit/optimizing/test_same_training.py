@@ -24,7 +24,9 @@ from workbench.planning.same_training import (
     training_changes,
     update_samples,
 )
-from workbench.views.outcome_text import outcome_lines, outcome_row
+from workbench.views.layout import TextStyle
+from workbench.views.outcome import outcome_document, outcome_row
+from workbench.views.text import document_text
 
 PRESETS = [preset.name for preset in list_presets()]
 
@@ -54,12 +56,12 @@ def test_other_updates_are_a_choice_with_a_line_of_their_own() -> None:
     spec = _spec("mnist-ipu-faster", "data.batch_size=512")
     kept = optimize(SearchSpace(spec, 4, 512), Aim(Goal.THROUGHPUT, 1))
     assert kept.best[0].choice.replicas == 4
-    lines = "\n".join(outcome_lines(kept, "kept"))
+    lines = "\n".join(document_text(outcome_document(kept, "kept"), TextStyle()))
     assert "512 samples per update, " in lines
     assert "updates an epoch" not in lines
     assert "keep the effective learning rate" in lines
     free = optimize(SearchSpace(spec, 4), Aim(Goal.THROUGHPUT, 1))
-    lines = "\n".join(outcome_lines(free, "free"))
+    lines = "\n".join(document_text(outcome_document(free, "free"), TextStyle()))
     assert "any update, " in lines
     assert "samples per update instead of 512: 16 times fewer updates an ep" in lines
     row = json.loads(json.dumps(outcome_row(free, "free")))

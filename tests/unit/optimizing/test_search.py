@@ -22,7 +22,7 @@ from workbench.optimizing.outcome import optimize
 from workbench.optimizing.search import Search
 from workbench.optimizing.search_space import FIXABLE, SearchSpace
 from workbench.planning.experiment_plan import plan_experiment
-from workbench.views.outcome_text import outcome_row
+from workbench.views.outcome import outcome_row
 
 _UNSEARCHED = frozenset(
     {"ipu.io_tiles.num_io_tiles", "ipu.convolutions.poplar_options"}

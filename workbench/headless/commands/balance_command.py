@@ -7,18 +7,21 @@ from typing import Any
 
 from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.problem import Problem
-from workbench.headless.commands.plan_command import add_text_arguments, text_style
 from workbench.headless.diagnostics import report_problems
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.experiment_argument import (
     add_experiment_argument,
     read_experiment,
 )
-from workbench.headless.output import print_json, print_line
+from workbench.headless.output import (
+    add_text_arguments,
+    print_document,
+    print_json,
+)
 from workbench.headless.update_argument import add_update_samples, asked_samples
 from workbench.planning.balance_json import balance_row
 from workbench.planning.balancing import balanced_experiment
-from workbench.views.balance_text import balance_lines
+from workbench.views.balance import balance_document
 
 
 def add_parser(subparsers: Any) -> None:
@@ -56,6 +59,5 @@ def run_balance(args: argparse.Namespace) -> int:
         return ExitCode.USAGE
     if not args.json:
         title = f"{name}: {spec.experiment.title}" if spec.experiment.title else name
-        for line in balance_lines(balanced, title, text_style(args)):
-            print_line(line)
+        print_document(balance_document(balanced, title), ascii_only=args.ascii)
     return ExitCode.DONE if result.feasible else ExitCode.NO_FIT

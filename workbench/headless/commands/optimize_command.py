@@ -22,8 +22,8 @@ from workbench.headless.experiment_argument import (
 )
 from workbench.headless.output import (
     check_target,
+    print_document,
     print_json,
-    print_line,
     readers_may_leave,
     write_text,
 )
@@ -37,7 +37,7 @@ from workbench.optimizing.goal import Aim, Goal
 from workbench.optimizing.outcome import Outcome, optimize
 from workbench.optimizing.search_space import FIXABLE, SearchSpace
 from workbench.planning.experiment_plan import plan_experiment
-from workbench.views.outcome_text import outcome_lines, outcome_row
+from workbench.views.outcome import outcome_document, outcome_row
 
 
 def add_parser(subparsers: Any) -> None:
@@ -97,8 +97,8 @@ def run_optimize(args: argparse.Namespace) -> int:
         if args.json:
             print_json(outcome_row(outcome, name))
         else:
-            for line in outcome_lines(outcome, name):
-                print_line(line)
+            document = outcome_document(outcome, name)
+            print_document(document, ascii_only=args.ascii)
     if args.apply is not None:
         _write(outcome, args.apply, args.output or Path(f"{name}-optimized.toml"))
     return ExitCode.DONE if outcome.best else ExitCode.NO_FIT

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json, walks_to_json
 from ipu_runtime.plan.problem import Problem, Severity, deciding_first
+from ipu_runtime.reports.document import Document
 from workbench.data.sample_counts import sample_words
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.tables import spec_to_tables
@@ -23,10 +22,13 @@ from workbench.headless.experiment_argument import (
     read_experiment,
 )
 from workbench.headless.output import (
+    add_text_arguments,
     check_target,
+    print_document,
     print_json,
     print_line,
     readers_may_leave,
+    text_style,
     write_text,
 )
 from workbench.headless.plan_gate_argument import (
@@ -36,7 +38,6 @@ from workbench.headless.plan_gate_argument import (
     read_gate,
 )
 from workbench.planning.experiment_plan import plan_experiment, plan_inference
-from workbench.views.layout import TextStyle
 
 
 def add_parser(subparsers: Any) -> None:
@@ -79,16 +80,6 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(run=run_plan)
 
 
-def add_text_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what decides how text looks."""
-    parser.add_argument(
-        "--ascii",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="no box and block characters",
-    )
-
-
 def run_plan(args: argparse.Namespace) -> int:
     """Print the plan of an experiment."""
     check_target("--trace", args.trace, args.experiment)
@@ -116,7 +107,7 @@ def run_plan(args: argparse.Namespace) -> int:
 
         if walks := walk_memory(plan):
             more_json["memory_walk"] = walks_to_json(walks)
-            more_text += ["", *walk_lines(walks, text_style(args))]
+            more_text += ["", *walk_lines(walks, text_style(ascii_only=args.ascii))]
     with readers_may_leave():
         if args.json:
             row = {"event": "plan", "preset": name, **plan_to_json(plan)}
@@ -136,15 +127,18 @@ def run_plan(args: argparse.Namespace) -> int:
                 shown = cpu_lines(plan, title, tables, loaded.preset.name)
             else:
                 advice = () if args.inference else advise_experiment(spec, plan)
-                shown = plan_lines(plan, title, text_style(args), samples, advice)
+                shown = plan_lines(
+                    plan, title, text_style(ascii_only=args.ascii), samples, advice
+                )
             for line in (*shown, *more_text):
                 print_line(line)
             if args.schedules:
-                from workbench.views.schedule_text import schedule_lines
+                from workbench.planning.schedule_comparison import compare_schedules
+                from workbench.views.schedules import schedules_section
 
+                section = schedules_section(compare_schedules(spec, plan), plan)
                 print_line()
-                for line in schedule_lines(spec, plan, text_style(args)):
-                    print_line(line)
+                print_document(Document("", (section,)), ascii_only=args.ascii)
     if code is ExitCode.USAGE or args.json:
         report_problems(plan.problems, args.experiment)
     if args.trace and code is not ExitCode.USAGE:
@@ -192,14 +186,6 @@ def _instead(plan: Plan, spec: ExperimentSpec, preset: str) -> dict[str, Any]:
     from workbench.runs.cpu_figures import cpu_json
 
     return cpu_json(spec_to_tables(spec), preset)
-
-
-def text_style(args: argparse.Namespace) -> TextStyle:
-    """Return the layout that suits where the text goes."""
-    encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
-    plain = bool(args.ascii) or not encoding.startswith("utf")
-    width = shutil.get_terminal_size((100, 40)).columns if sys.stdout.isatty() else 100
-    return TextStyle(max(width, 60), plain)
 
 
 def plan_exit_code(plan: Plan) -> ExitCode:

@@ -13,14 +13,20 @@ from workbench.comparing.explaining import explain, explanation_to_json
 from workbench.export.run_export import run_to_json, runs_to_csv
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
-from workbench.headless.explanation_text import print_explanation
 from workbench.headless.native_output import NativeLog
-from workbench.headless.output import print_json, print_line, print_text, write_text
+from workbench.headless.output import (
+    print_document,
+    print_json,
+    print_line,
+    print_text,
+    write_text,
+)
 from workbench.headless.run_argument import find_run
 from workbench.headless.runs_text import print_comparison, print_run
 from workbench.headless.script_text import print_script
 from workbench.runs.event_json import to_line
 from workbench.runs.run_store import StoredRun
+from workbench.views.explanation import explanation_document
 
 
 def _show(args: argparse.Namespace) -> int:
@@ -58,7 +64,9 @@ def _explain(args: argparse.Namespace, first: StoredRun, second: StoredRun) -> N
         print_json(explanation_to_json(first, second, explanation))
     else:
         print_line()
-        print_explanation(first, second, explanation)
+        ids = first.run_id, second.run_id
+        document = explanation_document(explanation, *ids)
+        print_document(document, ascii_only=args.ascii)
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -7,10 +7,9 @@ from typing import Any
 
 from ipu_runtime.plan.hardware import HardwareFileError
 from ipu_runtime.plan.problem import Problem
-from workbench.headless.commands.plan_command import text_style
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
-from workbench.headless.output import print_json, print_line
+from workbench.headless.output import print_json, print_line, text_style
 from workbench.locations import hardware_file
 from workbench.published.published_figure import NotPlanned
 
@@ -47,7 +46,7 @@ def run_validate(args: argparse.Namespace) -> int:
         else:
             from workbench.views.validation_text import validation_lines
 
-            for line in list(validation_lines(text_style(args))):
+            for line in list(validation_lines(text_style())):
                 print_line(line)
     except (HardwareFileError, NotPlanned) as error:
         hint = "unset IPU_WORKBENCH_HARDWARE" if path else ""

@@ -38,7 +38,8 @@ from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Static, Vertical, VerticalScroll
 from workbench.ui.widgets.row_list import RowList
-from workbench.views.content import line, lines
+from workbench.views.content import document_content, line, lines
+from workbench.views.layout import TextStyle
 
 if TYPE_CHECKING:
     from workbench.comparing.memory_curves import MemoryCurve
@@ -249,16 +250,17 @@ class CompareArea(Area):
         other = view.column if view.column != view.baseline else order[1]
         # They load the planner.
         from workbench.comparing.explaining import explain
-        from workbench.ui.content.explanation import explanation_text
+        from workbench.views.explanation import explanation_document
 
         self.say("planning what lies between the two runs")
         explanation = await asyncio.to_thread(explain, runs[view.baseline], runs[other])
         self.say("")
         names = self._comparison(runs).names.names
         ends = names[view.baseline], names[other]
+        document = replace(explanation_document(explanation, *ends), title="")
         title = f"From {sign_of(view.baseline)[0]} to {sign_of(other)[0]}"
         self.app.push_screen(
-            Reader(title, lambda width: explanation_text(explanation, *ends, width))
+            Reader(title, lambda width: document_content(document, TextStyle(width)))
         )
 
     def action_compare_curves(self) -> None:

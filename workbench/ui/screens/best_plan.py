@@ -26,17 +26,15 @@ from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
-from workbench.views.cells import pad
-from workbench.views.content import line, lines
-from workbench.views.outcome_text import (
+from workbench.views.content import line, lines, listed
+from workbench.views.outcome import (
     certainty,
     extras,
-    found_cells,
+    outcome_table,
     remedy,
     update_words,
 )
 
-_WIDTHS = (10, 8, 6, 8, 13, 22)
 _KEYS = "enter uses it, o another goal, g any update or the same, esc closes"
 
 
@@ -65,7 +63,7 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         with Vertical(classes="box wide-box") as box:
             box.border_title = "Best plan (modelled)"
             yield Static(id="best-state")
-            yield Static(_heading())
+            yield Static(id="best-heading")
             yield RowList(id="best-rows")
             yield Static(id="best-note")
 
@@ -116,13 +114,19 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
             table.set_rows([Row(line((text, MUTED)))])
             note.update(line(remedy(outcome) if outcome else ""))
             return
-        rows = [
-            Row(line(_padded(found_cells(found))), str(at))
-            for at, found in enumerate(outcome.best)
-        ]
-        table.set_rows(rows)
+        self._show_rows()
         table.cursor_key = "0"
         self._describe("0")
+
+    @on(RowList.Resized)
+    def _show_rows(self) -> None:
+        if self.outcome is None or not self.outcome.best:
+            return
+        table = self.query_one(RowList)
+        width = table.scrollable_content_region.width
+        head, rows = listed(outcome_table(self.outcome), width)
+        self.query_one("#best-heading", Static).update(head)
+        table.set_rows([Row(content, key) for key, content in rows])
 
     @on(RowList.Highlighted)
     def _moved(self, event: RowList.Highlighted) -> None:
@@ -186,14 +190,3 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
     def action_cancel(self) -> None:
         """Leave the experiment as it is."""
         self.dismiss(None)
-
-
-def _heading() -> Content:
-    names = ["samples/s", "memory", "IPUs", "stages", "schedule", "update of"]
-    return line((_padded(names), MUTED))
-
-
-def _padded(cells: list[str]) -> str:
-    return " ".join(
-        pad(c, width, right=True) for c, width in zip(cells, _WIDTHS, strict=True)
-    )

@@ -11,8 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.quantities import change, microseconds, share
-from ipu_runtime.reports.document import BAD, GOOD, MUTED, WARN
+from ipu_runtime.reports.document import BAD, MUTED, WARN
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.schedule_comparison import ScheduleRow, compare_schedules
 from workbench.ui.actions import Scope, bindings_for
@@ -20,8 +19,8 @@ from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.ui.widgets.timeline_view import LEGEND, TimelineView
-from workbench.views.cells import fit
-from workbench.views.content import line
+from workbench.views.content import line, listed
+from workbench.views.schedules import schedules_table
 
 _OTHER_LINES = 17
 """Lines of the screen that the timeline cannot have."""
@@ -38,13 +37,13 @@ class SchedulesScreen(SteadySize, ModalScreen[str | None]):
     def __init__(self, spec: ExperimentSpec, plan: Plan) -> None:
         super().__init__()
         self._rows = {row.kind.value: row for row in compare_schedules(spec, plan)}
-        self._now = spec.pipeline.schedule
+        self._now, self._plan = spec.pipeline.schedule, plan
 
     def compose(self) -> ComposeResult:
         """Build table and timeline."""
         with Vertical(classes="box wide-box") as box:
             box.border_title = "Schedules (modelled)"
-            yield Static(_heading())
+            yield Static(id="schedules-heading")
             yield RowList(id="schedules")
             yield Static(id="schedule-note")
             yield TimelineView(id="whatif-timeline")
@@ -53,12 +52,8 @@ class SchedulesScreen(SteadySize, ModalScreen[str | None]):
     def on_mount(self) -> None:
         """Put the cursor on the schedule in use."""
         table = self.query_one("#schedules", RowList)
-        base = self._rows[self._now].us_per_batch
-        rows = [
-            Row(_line(row, self._now, base), kind) for kind, row in self._rows.items()
-        ]
-        table.styles.height = len(rows)
-        table.set_rows(rows)
+        table.styles.height = len(self._rows)
+        self._show_table()
         table.cursor_key = self._now
         table.focus()
         timeline = self._rows[self._now].timeline
@@ -66,6 +61,14 @@ class SchedulesScreen(SteadySize, ModalScreen[str | None]):
         room = max(4, self.app.size.height - _OTHER_LINES)
         self.query_one(TimelineView).styles.height = min(ipus + 2, room)
         self._show(self._now)
+
+    @on(RowList.Resized)
+    def _show_table(self) -> None:
+        table = self.query_one("#schedules", RowList)
+        shown = schedules_table(list(self._rows.values()), self._plan)
+        head, rows = listed(shown, table.scrollable_content_region.width)
+        self.query_one("#schedules-heading", Static).update(head)
+        table.set_rows([Row(content, key) for key, content in rows])
 
     @on(TimelineView.Pointed)
     def _pointed(self) -> None:
@@ -93,31 +96,6 @@ class SchedulesScreen(SteadySize, ModalScreen[str | None]):
     def action_cancel(self) -> None:
         """Leave the schedule as it is."""
         self.dismiss(None)
-
-
-def _heading() -> Content:
-    text = (
-        f"  {'schedule':<18}{'per batch':>10}{'':>7}{'bubble':>7}{'stash':>6}"
-        f"{'memory':>12}  on the IPU"
-    )
-    return line((text, MUTED))
-
-
-def _line(row: ScheduleRow, now: str, base: float) -> Content:
-    name = fit(row.kind.value + (" (now)" if row.kind.value == now else ""), 18)
-    if row.timeline is None:
-        return line("  ", name, (fit(f"  {row.reason}", 54), WARN))
-    difference = change(row.us_per_batch, base) if row.kind.value != now else ""
-    memory = share(row.memory_fraction) if row.memory_fraction is not None else "-"
-    bubble = share(row.timeline.schedule.bubble_fraction)
-    return line(
-        "  ",
-        name,
-        f"{microseconds(row.us_per_batch):>10}",
-        (f"{difference:>7}", GOOD if row.us_per_batch < base else WARN),
-        f"{bubble:>7}{row.stash:>6}{memory:>12}  ",
-        ("yes", GOOD) if row.kind.on_ipu else ("no, what-if", MUTED),
-    )
 
 
 def _note(row: ScheduleRow, now: str) -> Content:

@@ -1,4 +1,4 @@
-"""The answer to a question for the best plan, as text and as plain data."""
+"""The answer to a question for the best plan, as a document and as plain data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from typing import Any
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.quantities import count, plural, share
+from ipu_runtime.reports.document import (
+    MUTED,
+    WARN,
+    Column,
+    Document,
+    Line,
+    Note,
+    Row,
+    Section,
+    Span,
+    Table,
+)
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.optimizing.outcome import Outcome, less_exact
 from workbench.optimizing.trying import Found
@@ -15,77 +27,107 @@ from workbench.planning.balancing import locked_stages
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.planning.same_training import training_changes
 from workbench.planning.staged_spec import changed_fields
-from workbench.views.text_table import table_lines
 
-_HEADINGS = (
-    "",
-    "samples/s",
-    "memory",
-    "IPUs",
-    "stages",
-    "schedule",
-    "update of",
+_COLUMNS = (
+    Column(),
+    Column("samples/s", right=True),
+    Column("memory", right=True),
+    Column("IPUs", right=True),
+    Column("stages", right=True),
+    Column("schedule"),
+    Column("update of", right=True),
 )
 _UNDECIDED = "?"
 _MOST_SHOWN = 60
 """Characters of a change that are worth reading."""
 
 
-def outcome_lines(outcome: Outcome, title: str) -> list[str]:
+def outcome_document(outcome: Outcome, title: str) -> Document:
     """Return the best plans, why they are the best, and how sure that is."""
     goal = outcome.aim.goal.value
     asked = f"{update_words(outcome.update_samples)}, {outcome.tried} settings tried"
-    lines = [title, f"Best {goal} (modelled), {asked}"]
-    lines += [*_locked_note(outcome.spec), ""]
+    subtitle = f"Best {goal} (modelled), {asked}"
+    parts = [Note(text) for text in _locked_note(outcome.spec)]
     if not outcome.best:
-        return [*lines, f"Nothing fits: {remedy(outcome)}"]
-    rows = [
-        [row_name(outcome, at), *found_cells(found)]
-        for at, found in enumerate(outcome.best)
-    ]
+        parts.append(Note(f"Nothing fits: {remedy(outcome)}"))
+        return Document(title, (Section("", tuple(parts)),), subtitle)
     now = plan_experiment(outcome.spec, with_remedies=False)
-    if now.layers:
-        rows.append(["now", *_figures(now), *[""] * (len(_HEADINGS) - 3)])
-    also = [[], *(_row_notes(outcome, found) for found in outcome.best), []]
-    for row, text in zip(table_lines(_HEADINGS, rows, left=(0, 5)), also, strict=False):
-        # On a line of its own, so that rows fit a terminal of 80 columns.
-        lines += [f"  {row}", *[f"       {line}" for line in text]]
-    best = outcome.best[0]
-    lines += [
-        "  (memory: of the fullest tile; update: replicas x micro-batches x samples)"
+    legend = "memory: of the fullest tile; update: replicas x micro-batches x samples"
+    notes = [legend]
+    if outcome.undecided:
+        notes.append(
+            f"{_UNDECIDED}: undecided, 1 is better by less than the model may be off"
+        )
+    sections = (
+        Section("", tuple(parts)),
+        Section(
+            "Best settings",
+            (
+                outcome_table(outcome, now if now.layers else None),
+                *(Note(f"({text})", MUTED) for text in notes),
+            ),
+        ),
+        Section("", (Note(certainty(outcome)), Note(outcome.decides[0]))),
+        Section(
+            "What another setting costs, everything else as in 1", (_worths(outcome),)
+        ),
+        Section(
+            "What would have to be different, with the settings of 1",
+            (_different(outcome),),
+        ),
+        Section("To use 1: --apply 1 writes it; it has", _changes(outcome)),
+    )
+    return Document(title, tuple(item for item in sections if item.parts), subtitle)
+
+
+def outcome_table(outcome: Outcome, now: Plan | None = None) -> Table:
+    """Return the best settings, what is set now below them; keys are their places."""
+    rows = []
+    for at, found in enumerate(outcome.best):
+        choice = found.choice
+        # A row that may be as good as the first is marked.
+        name = f"{at + 1}{_UNDECIDED * (at in outcome.undecided)}"
+        cells = (
+            name,
+            *_figures(found.plan),
+            str(choice.ipus),
+            str(choice.stages),
+            choice.schedule if choice.stages > 1 else "",
+            f"{choice.replicas} x {choice.accumulation} x {choice.device.micro_batch}"
+            f" = {choice.update_samples}",
+        )
+        # On lines of their own, so that rows fit a terminal of 80 columns.
+        more = extras(found)
+        below = [Span(f"with {more}", MUTED)] if more else []
+        below += [
+            Span(text, WARN) for text in training_changes(outcome.spec, found.spec)
+        ]
+        rows.append(Row(cells, key=str(at), below=tuple(below)))
+    if now is not None:
+        rows.append(Row(("now", *_figures(now), "", "", "", "")))
+    return Table(_COLUMNS, tuple(rows))
+
+
+def _changes(outcome: Outcome) -> tuple[Line | Note, ...]:
+    before, after = outcome.spec, outcome.best[0].spec
+    changes = changed_fields(before, after)
+    parts: list[Line | Note] = [
+        Line((Span(f"--set '{text}'"),)) for text in changes if len(text) <= _MOST_SHOWN
     ]
-    lines += [f"  ({text})" for text in undecided_note(outcome)]
-    lines += ["", certainty(outcome), outcome.decides[0]]
-    lines += ["", "What another setting costs, everything else as in 1:"]
-    lines += [f"  {line}" for line in _worths(outcome)]
-    lines += ["", "What would have to be different, with the settings of 1:"]
-    lines += [f"  {line}" for line in _different(outcome)]
-    changes = changed_fields(outcome.spec, best.spec)
-    shown = [f"  --set '{text}'" for text in changes if len(text) <= _MOST_SHOWN]
     long = [text.partition("=")[0] for text in changes if len(text) > _MOST_SHOWN]
-    rest = [f"  (and {', '.join(long)}, too long to show)"] * bool(long)
-    use = [*shown, *rest, *_rate_note(outcome.spec, best.spec)]
-    return [*lines, "", "To use 1: --apply 1 writes it; it has", *use]
+    if long:
+        parts.append(Note(f"(and {', '.join(long)}, too long to show)"))
+    rates = {before.train.learning_rate, after.train.learning_rate}
+    reductions = {spec.execution.accumulation_reduction for spec in (before, after)}
+    if len(rates) + len(reductions) > 2:
+        text = "(learning rate and reduction keep the effective learning rate)"
+        parts.append(Note(text))
+    return tuple(parts)
 
 
 def update_words(samples: int) -> str:
     """Return what was asked of weight updates; nothing is trained with 0 either."""
     return f"{samples:,} samples per update" if samples else "any update"
-
-
-def _row_notes(outcome: Outcome, found: Found) -> list[str]:
-    """Return what else a row has, and what it changes of the training."""
-    more = extras(found)
-    changed = training_changes(outcome.spec, found.spec)
-    return [*[f"with {more}"] * bool(more), *changed]
-
-
-def _rate_note(before: ExperimentSpec, after: ExperimentSpec) -> list[str]:
-    rates = {before.train.learning_rate, after.train.learning_rate}
-    reductions = {spec.execution.accumulation_reduction for spec in (before, after)}
-    if len(rates) + len(reductions) == 2:
-        return []
-    return ["  (learning rate and reduction keep the effective learning rate)"]
 
 
 def remedy(outcome: Outcome) -> str:
@@ -145,30 +187,6 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
     }
 
 
-def row_name(outcome: Outcome, at: int) -> str:
-    """Return the number of a row, marked if it may be as good as the first."""
-    return f"{at + 1}{_UNDECIDED * (at in outcome.undecided)}"
-
-
-def undecided_note(outcome: Outcome) -> list[str]:
-    """Explain the mark, if a row has it."""
-    text = f"{_UNDECIDED}: undecided, 1 is better by less than the model may be off"
-    return [text] if outcome.undecided else []
-
-
-def found_cells(found: Found) -> list[str]:
-    """Return a row of the table without its number."""
-    choice = found.choice
-    return [
-        *_figures(found.plan),
-        str(choice.ipus),
-        str(choice.stages),
-        choice.schedule if choice.stages > 1 else "",
-        f"{choice.replicas} x {choice.accumulation} x {choice.device.micro_batch}"
-        f" = {choice.update_samples}",
-    ]
-
-
 def extras(found: Found) -> str:
     """Return what else a row has switched on."""
     choice, device = found.choice, found.choice.device
@@ -200,22 +218,25 @@ def certainty(outcome: Outcome) -> str:
     return f"Not proven: {what} could be {better}, on the model."
 
 
-def _worths(outcome: Outcome) -> list[str]:
+def _worths(outcome: Outcome) -> Table:
     rows = []
     for worth in outcome.worth:
         text = "does not fit, or cannot be run"
         if worth.change is not None:
             text = _change(worth.change)
-        rows.append([worth.other, text])
-    return table_lines(("", outcome.aim.goal.value), rows)
+        rows.append(Row((worth.other, text)))
+    columns = Column(), Column(outcome.aim.goal.value, right=True)
+    return Table(columns, tuple(rows))
 
 
-def _different(outcome: Outcome) -> list[str]:
-    rows = [
-        [item.what, _change(item.change), share(item.memory_fraction)]
+def _different(outcome: Outcome) -> Table:
+    rows = tuple(
+        Row((item.what, _change(item.change), share(item.memory_fraction)))
         for item in outcome.different
-    ]
-    return table_lines(("", outcome.aim.goal.value, "memory"), rows)
+    )
+    titles = outcome.aim.goal.value, "memory"
+    columns = (Column(), *(Column(title, right=True) for title in titles))
+    return Table(columns, rows)
 
 
 def _change(value: float) -> str:
