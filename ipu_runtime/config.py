@@ -17,7 +17,12 @@ from ipu_runtime.configuring.config_attributes import (
     logger,
 )
 from ipu_runtime.configuring.config_checks import check_config, ipus_of_devices
-from ipu_runtime.engine.watch.interception import current_interceptor, notice
+from ipu_runtime.engine.watch.interception import (
+    CONFIGURATION,
+    changed_settings,
+    is_intercepted,
+    notice,
+)
 from ipu_runtime.plan.config.config_enums import (
     ENUM_OF_FIELD,
     DeviceConnectionType,
@@ -171,18 +176,22 @@ def _as_plain(value: Any) -> Any:
 
 def _intercepted(options: IpuOptions) -> IpuOptions:
     """Return the options as somebody outside of the script wants them."""
-    interceptor = current_interceptor()
-    if interceptor is None:
+    if not is_intercepted():
         return options
-    notice("configure_ipu_system")
+    notice(CONFIGURATION)
     counts = [device.auto_count for device in options.device_config]
     chosen = counts[0] if len(counts) == 1 else counts
     selection = {"auto_select_ipus": chosen} if all(counts) and counts else {}
     fields = options.fields | selection
-    changes = interceptor.configuring(fields)
+    now = {
+        f"ipu.{field.path}": fields.get(field.path, field.default)
+        for field in IPU_CONFIG_FIELDS
+    }
+    changes = changed_settings(CONFIGURATION, False, now)
     if not changes:
         return options
-    checked = _options_of(config_from_fields({**fields, **changes}))
+    fields |= {name.removeprefix("ipu."): value for name, value in changes.items()}
+    checked = _options_of(config_from_fields(fields))
     devices = checked.device_config or options.device_config
     return replace(options, device_config=devices, fields=checked.fields)
 

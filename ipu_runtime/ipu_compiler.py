@@ -16,7 +16,11 @@ from ipu_runtime.engine.describe.placement import (
     current_placement,
     placed_on,
 )
-from ipu_runtime.engine.watch.interception import announce, current_interceptor
+from ipu_runtime.engine.watch.interception import (
+    announce,
+    is_intercepted,
+    layers_wanted,
+)
 from ipu_runtime.estimators.tf_estimator import EstimatorSpec
 
 
@@ -44,9 +48,8 @@ def compile(  # noqa: A001 - the emulated API's own name
 
 
 def _announce(uses: Sequence[LayerUse], placement: Placement) -> None:
-    interceptor = current_interceptor()
-    if interceptor is not None:
-        uses = uses if interceptor.wants_layers else ()
+    if is_intercepted():
+        uses = uses if layers_wanted() else ()
         names = [item.op.name for item in tf.compat.v1.global_variables()]
         announce(function_program("compile", uses, names, placement))
 

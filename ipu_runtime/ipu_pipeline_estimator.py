@@ -14,7 +14,7 @@ from ipu_runtime.engine.describe.model_scope import ModelScope, model_scope
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.run.estimator_program import EstimatorProgram
-from ipu_runtime.engine.watch.interception import current_interceptor
+from ipu_runtime.engine.watch.interception import is_intercepted
 from ipu_runtime.estimators.base_estimator import EstimatorBase
 from ipu_runtime.estimators.intercepted_run import intercepted_spec
 from ipu_runtime.estimators.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec
@@ -197,7 +197,7 @@ class IPUPipelineEstimator(EstimatorBase):
                 "model_fn must return an IPUPipelineEstimatorSpec, but returned "
                 f"{type(spec).__name__}."
             )
-        return spec if current_interceptor() is None else intercepted_spec(spec)
+        return intercepted_spec(spec) if is_intercepted() else spec
 
 
 def _mean(values: Sequence[Any]) -> Any:

@@ -9,8 +9,9 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.device_loop import build_loop
 from ipu_runtime.engine.build.tracing_context import counted_by
+from ipu_runtime.engine.describe.call_settings import intercepted
 from ipu_runtime.engine.describe.placement import Placement, current_placement
-from ipu_runtime.engine.watch.interception import changed_settings, notice
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 
 
@@ -26,7 +27,7 @@ def repeat(
     iterations = n if isinstance(n, int) else None
     notice("loops.repeat")
     # It is told and not changed: what the script feeds and fetches goes by it.
-    changed_settings("loops.repeat", True, {"iterations": n})
+    intercepted("loops.repeat", True, {"iterations": n})
     return _loop(
         lambda index, *_: index < n, body, inputs, infeed_queue, None, iterations
     )

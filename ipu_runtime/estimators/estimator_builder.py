@@ -18,7 +18,7 @@ from ipu_runtime.engine.run.planned_loop import PlannedLoop, plan_loop
 from ipu_runtime.engine.watch.interception import (
     Program,
     announce,
-    current_interceptor,
+    is_intercepted,
 )
 from ipu_runtime.engine.watch.observer import current_observer
 from ipu_runtime.estimators.estimator_job import EstimatorJob
@@ -182,7 +182,7 @@ class EstimatorBuilder:
 
     def _intercepted(self, mode: str) -> None:
         """Let somebody outside of the script change the settings of a run."""
-        if current_interceptor() is not None:
+        if is_intercepted():
             self._config = intercepted_config(self._config, mode)
 
     def _check_replicas_free(self, changed: bool) -> None:
@@ -195,7 +195,7 @@ class EstimatorBuilder:
         configure_ipu_system(run_config.ipu_options)
         wanted = run_config.num_replicas * run_config.num_shards
         available = local_ipus(run_config.ordinal)
-        if current_interceptor() is not None and not available % run_config.num_shards:
+        if is_intercepted() and not available % run_config.num_shards:
             # Whoever selects other IPUs means other replicas.
             self._check_replicas_free(available != wanted)
             self._config = config_for_ipus(self._config, available)

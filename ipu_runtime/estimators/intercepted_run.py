@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ipu_runtime.engine.watch.interception import changed_settings, notice
+from ipu_runtime.engine.describe.call_settings import (
+    intercepted,
+    intercepted_pipeline,
+)
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.estimators.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec
 from ipu_runtime.estimators.tf_estimator import ModeKeys
 from ipu_runtime.ipu_run_config import RunConfig
-from ipu_runtime.pipelining.intercepted_pipeline import (
-    PipelineSettings,
-    intercepted_pipeline,
-)
-from ipu_runtime.plan.placements import placements
 
 CALLS = {
     ModeKeys.TRAIN: "train",
@@ -27,10 +26,10 @@ def intercepted_config(config: RunConfig, mode: str) -> RunConfig:
     """Return the configuration with the length of loop that is wanted."""
     notice(f"estimator.{CALLS[mode]}")
     now = {"steps_per_execution": config.ipu_run_config.iterations_per_loop}
-    changes = changed_settings(CALLS[mode], mode == ModeKeys.TRAIN, now)
-    steps = changes.get("steps_per_execution")
-    if steps is None:
+    changes = intercepted(CALLS[mode], mode == ModeKeys.TRAIN, now)
+    if not changes:
         return config
+    steps = changes["steps_per_execution"]
     if not isinstance(steps, int):
         raise ValueError(
             f"An estimator has loops and no epochs: {steps!r} is no number of steps."
@@ -45,26 +44,14 @@ def config_for_ipus(config: RunConfig, ipus: int) -> RunConfig:
 
 def intercepted_spec(spec: IPUPipelineEstimatorSpec) -> IPUPipelineEstimatorSpec:
     """Return what a model function returned, with the pipeline that is wanted."""
-    given = dict(spec.pipeline_op_kwargs)
-    settings = intercepted_pipeline(
-        "IPUPipelineEstimatorSpec",
-        spec.mode == ModeKeys.TRAIN,
-        PipelineSettings(
-            spec.gradient_accumulation_count,
-            given.get("pipeline_schedule"),
-            given.get("recomputation_mode"),
-            spec.device_mapping,
-            placements(given),
-        ),
+    own = ("gradient_accumulation_count", "device_mapping")
+    arguments = dict(spec.pipeline_op_kwargs)
+    arguments |= {name: getattr(spec, name) for name in own}
+    arguments |= intercepted_pipeline(
+        "IPUPipelineEstimatorSpec", spec.mode == ModeKeys.TRAIN, arguments
     )
-    given["pipeline_schedule"] = settings.schedule
-    given["recomputation_mode"] = settings.recomputation_mode
-    given |= settings.placements
-    return spec._replace(
-        gradient_accumulation_count=settings.count,
-        device_mapping=settings.device_mapping,
-        pipeline_op_kwargs=given,
-    )
+    fields = {name: arguments.pop(name) for name in own}
+    return spec._replace(**fields, pipeline_op_kwargs=arguments)
 
 
 def _with_ipu(config: RunConfig, **changes: Any) -> RunConfig:

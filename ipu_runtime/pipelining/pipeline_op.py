@@ -16,19 +16,15 @@ from ipu_runtime.engine.build.pipeline.graph_pipeline import (
 )
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.replicas.device_loop import build_loop
+from ipu_runtime.engine.describe.call_settings import intercepted_pipeline
 from ipu_runtime.engine.describe.placement import Placement, current_placement
-from ipu_runtime.engine.watch.interception import current_interceptor
+from ipu_runtime.engine.watch.interception import is_intercepted
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
 from ipu_runtime.pipelining import pipeline_checks as checks
-from ipu_runtime.pipelining.intercepted_pipeline import (
-    PipelineSettings,
-    intercepted_pipeline,
-)
 from ipu_runtime.pipelining.optimizer_function_output import OptimizerFunctionOutput
 from ipu_runtime.pipelining.pipeline_results import ResultOptions, enqueue_results
 from ipu_runtime.pipelining.pipeline_update import update_of
-from ipu_runtime.plan.placements import placements
 from ipu_runtime.plan.schedule.building import build_schedule
 
 __all__ = ["OptimizerFunctionOutput", "pipeline", "recomputation_checkpoint"]
@@ -85,41 +81,33 @@ def pipeline(
     del name
     if gradient_accumulation_count is None:
         gradient_accumulation_count = pipeline_depth
-    settings = PipelineSettings(
-        gradient_accumulation_count,
-        pipeline_schedule,
-        recomputation_mode,
-        device_mapping,
-        placements(
-            {
-                "offload_activations": offload_activations,
-                "offload_weight_update_variables": offload_weight_update_variables,
-                "replicated_optimizer_state_sharding": (
-                    replicated_optimizer_state_sharding
-                ),
-                "offload_gradient_accumulation_buffers": (
-                    offload_gradient_accumulation_buffers
-                ),
-                "replicated_weight_sharding": replicated_weight_sharding,
-                "offload_weights": offload_weights,
-            }
-        ),
-    )
-    if current_interceptor() is not None:
+    asked = {
+        "gradient_accumulation_count": gradient_accumulation_count,
+        "pipeline_schedule": pipeline_schedule,
+        "recomputation_mode": recomputation_mode,
+        "device_mapping": device_mapping,
+        "offload_activations": offload_activations,
+        "offload_weight_update_variables": offload_weight_update_variables,
+        "replicated_optimizer_state_sharding": replicated_optimizer_state_sharding,
+        "offload_gradient_accumulation_buffers": offload_gradient_accumulation_buffers,
+        "replicated_weight_sharding": replicated_weight_sharding,
+        "offload_weights": offload_weights,
+    }
+    if is_intercepted():
         training = optimizer_function is not None
-        settings = intercepted_pipeline("pipelining_ops.pipeline", training, settings)
+        asked |= intercepted_pipeline("pipelining_ops.pipeline", training, asked)
     prepared = prepare(
         computational_stages,
-        settings.count,
+        asked["gradient_accumulation_count"],
         dtype=gradient_accumulation_dtype,
         serialization=batch_serialization_iterations,
         inputs=inputs,
         infeed=infeed_queue,
         outfeed=outfeed_queue,
         optimizer_function=optimizer_function,
-        device_mapping=settings.device_mapping,
-        schedule=settings.schedule,
-        recomputation_mode=settings.recomputation_mode,
+        device_mapping=asked["device_mapping"],
+        schedule=asked["pipeline_schedule"],
+        recomputation_mode=asked["recomputation_mode"],
         forward_options=forward_propagation_stages_poplar_options,
         backward_options=backward_propagation_stages_poplar_options,
         update_options=weight_update_poplar_options,

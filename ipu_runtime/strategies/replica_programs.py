@@ -23,7 +23,11 @@ from ipu_runtime.engine.describe.model_scope import LayerUse, model_scope
 from ipu_runtime.engine.describe.own_request import repeated
 from ipu_runtime.engine.describe.placement import Placement, placed_on
 from ipu_runtime.engine.numerics.half_models import configured_half
-from ipu_runtime.engine.watch.interception import announce, current_interceptor
+from ipu_runtime.engine.watch.interception import (
+    announce,
+    is_intercepted,
+    layers_wanted,
+)
 from ipu_runtime.strategies.replica_reductions import reductions_on_device
 from ipu_runtime.system.emulated_device import device_draws
 from ipu_runtime.system.instances import Instance
@@ -86,7 +90,7 @@ class ReplicaPrograms:
                 known.seed_resets = device_draws().resets
                 known.programs.clear()
             if replicas not in known.programs:
-                if current_interceptor() is not None:
+                if is_intercepted():
                     names = [item.name for item in traced.graph.variables]
                     steps = repeated(traced.graph)[1]
                     announce(function_program("run", uses, names, inside, steps))
@@ -106,8 +110,7 @@ class ReplicaPrograms:
 @contextmanager
 def _layers_noticed() -> Iterator[Sequence[LayerUse]]:
     """Notice the layers that a function calls, if somebody outside asks for them."""
-    interceptor = current_interceptor()
-    if interceptor is None or not interceptor.wants_layers:
+    if not layers_wanted():
         yield ()
         return
     with model_scope() as scope:

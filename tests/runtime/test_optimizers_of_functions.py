@@ -26,11 +26,8 @@ class Noted:
     def __init__(self) -> None:
         self.programs: list[Program] = []
 
-    def configuring(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {}
-
     def calling(
-        self, program: str, training: bool, settings: Mapping[str, Any]
+        self, call: str, training: bool, settings: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         return {}
 

@@ -25,7 +25,6 @@ from ipu_runtime.config import IPUConfig
 from ipu_runtime.engine.describe.keras_reader import read_model
 from ipu_runtime.engine.watch.interception import (
     Program,
-    current_interceptor,
     intercepted_by,
 )
 from ipu_runtime.ipu_estimator import IPUEstimator, IPUEstimatorSpec
@@ -89,11 +88,8 @@ class StopsWhenChecked:
 
     wants_layers = False
 
-    def configuring(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {}
-
     def calling(
-        self, program: str, training: bool, settings: Mapping[str, Any]
+        self, call: str, training: bool, settings: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         return {}
 
@@ -440,12 +436,3 @@ def test_pipelines_of_functions_and_the_plan_agree_always(asked: Asked) -> None:
 @ESTIMATORS
 def test_estimators_and_the_plan_agree_always(asked: Asked, tmp_path: Path) -> None:
     assert_estimators_agree(asked, str(tmp_path))
-
-
-def test_an_inner_interceptor_gives_the_outer_one_back() -> None:
-    outer = StopsWhenChecked()
-    with intercepted_by(outer):
-        with intercepted_by(StopsWhenChecked()):
-            pass
-        assert current_interceptor() is outer
-    assert current_interceptor() is None

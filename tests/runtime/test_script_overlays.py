@@ -22,13 +22,9 @@ import pytest
 import tensorflow as tf
 
 import ipu_runtime
+from ipu_runtime.engine.describe.call_settings import intercepted_pipeline
 from ipu_runtime.engine.watch.interception import intercepted_by
 from ipu_runtime.estimators.base_estimator import EstimatorBase
-from ipu_runtime.pipelining.intercepted_pipeline import (
-    PipelineSettings,
-    intercepted_pipeline,
-)
-from ipu_runtime.plan.placements import placements
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.validation import validate
 from workbench.models.captured_model import CapturedModel, write_capture
@@ -240,6 +236,7 @@ def test_an_estimator_with_changes_is_as_a_copy(
 COMPILED = """
 import random
 import tensorflow as tf
+from ipu_runtime.engine.describe.call_settings import intercepted_pipeline
 from ipu_runtime.engine.watch.interception import intercepted_by
 from workbench.overlays.overlay import Overlay
 from workbench.overlays.script_lines import code_of
@@ -335,10 +332,13 @@ def test_a_capture_has_the_steps_of_a_loop(tmp_path: Path) -> None:
 def test_weights_that_replicas_share_are_offloaded_unless_a_script_says_no() -> None:
     for given, offloaded in ((None, True), (False, False)):
         capture = Capture(code_of(__file__))
-        asked = {"replicated_weight_sharding": True, "offload_weights": given}
-        settings = PipelineSettings(4, None, None, None, placements(asked))
+        asked = {
+            "gradient_accumulation_count": 4,
+            "replicated_weight_sharding": True,
+            "offload_weights": given,
+        }
         with intercepted_by(capture):
-            intercepted_pipeline("pipelining_ops.pipeline", True, settings)
+            intercepted_pipeline("pipelining_ops.pipeline", True, asked)
         assert capture.settings["replicated_weight_sharding"]
         assert capture.settings["offload_weights"] is offloaded
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ipu_runtime.engine.watch.interception import Program
+from ipu_runtime.engine.watch.interception import CONFIGURATION, Program
+from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
 from workbench.overlays.script_lines import ScriptCode, ScriptLine, ScriptStopped
 
 
@@ -31,17 +32,19 @@ class Capture:
 
     wants_layers = True
 
-    def configuring(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Keep the configuration."""
-        self.fields = dict(fields)
-        return {}
-
     def calling(
-        self, program: str, training: bool, settings: Mapping[str, Any]
+        self, call: str, training: bool, settings: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Keep the settings."""
-        del program, training
-        self.settings |= settings
+        """Keep the settings of a call, or what is configured."""
+        del training
+        if call != CONFIGURATION:
+            self.settings |= settings
+            return {}
+        self.fields = {
+            path: settings[f"ipu.{path}"]
+            for path, field in IPU_CONFIG_FIELD.items()
+            if settings[f"ipu.{path}"] != field.default
+        }
         return {}
 
     def starting(self, program: Program) -> None:

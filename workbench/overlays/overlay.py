@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipu_runtime.engine.watch.interception import Program
-from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
 from workbench.overlays.script_fields import (
     COUNTS,
     FIELD_OF_SETTING,
@@ -60,36 +59,18 @@ class Overlay:
 
     wants_layers = False
 
-    def configuring(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the changed fields of the configuration."""
-        wanted = {
-            path.removeprefix("ipu."): value
-            for path, value in self.changes.items()
-            if path.startswith("ipu.")
-        }
-        now = {
-            path: fields.get(path, IPU_CONFIG_FIELD[path].default) for path in wanted
-        }
-        paths = {path: f"ipu.{path}" for path in wanted}
-        return self._replaced("configure_ipu_system", now, wanted, paths)
-
     def calling(
-        self, program: str, training: bool, settings: Mapping[str, Any]
+        self, call: str, training: bool, settings: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Return the changed settings of a call."""
-        wanted = {
-            SETTING_OF_FIELD[path]: value
-            for path, value in self.changes.items()
-            if path in SETTING_OF_FIELD
-        }
+        """Return the changed settings of a call, or fields of a configuration."""
         other = training is self.inference
         wanted = {
             name: value
-            for name, value in wanted.items()
-            if name in settings
+            for path, value in self.changes.items()
+            if (name := SETTING_OF_FIELD[path]) in settings
             and not (other and name in COUNTS and value != WHOLE_EPOCH)
         }
-        return self._replaced(program, settings, wanted, FIELD_OF_SETTING)
+        return self._replaced(call, settings, wanted)
 
     def starting(self, program: Program) -> None:
         """Accept a program, or refuse the script because it leaves fields out."""
@@ -134,14 +115,13 @@ class Overlay:
         call: str,
         now: Mapping[str, Any],
         wanted: Mapping[str, Any],
-        paths: Mapping[str, str],
     ) -> dict[str, Any]:
         self._opening = self.code.line_now()
-        self._taken.update(paths[name] for name in wanted)
+        self._taken.update(FIELD_OF_SETTING[name] for name in wanted)
         changed = {name: value for name, value in wanted.items() if value != now[name]}
         for name, value in changed.items():
             where = str(self._opening or "")
-            override = Override(paths[name], now[name], value, call, where)
+            override = Override(FIELD_OF_SETTING[name], now[name], value, call, where)
             if override not in self.applied:
                 self.tell(str(override))
                 self.applied.append(override)

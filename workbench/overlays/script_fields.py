@@ -26,6 +26,7 @@ FIELD_OF_SETTING = {
     "recomputation": "pipeline.recomputation",
     "device_mapping": "pipeline.device_mapping",
     **{name: f"pipeline.{name}" for name in PLACEMENTS},
+    **{f"ipu.{path}": f"ipu.{path}" for path in IPU_CONFIG_FIELD},
 }
 """Fields of an experiment by the runtime's names of a call's settings."""
 
@@ -76,8 +77,7 @@ def check_changes(changes: Mapping[str, Any]) -> list[Problem]:
     """Return what is wrong with changes, before any script runs."""
     problems = []
     for path, value in changes.items():
-        is_ipu = path.startswith("ipu.") and path[4:] in IPU_CONFIG_FIELD
-        if not is_ipu and path not in SETTING_OF_FIELD:
+        if path not in SETTING_OF_FIELD:
             text = "no call of a script to the runtime takes this"
             hint = "change it in the script, or leave it as the script has it"
             problems.append(Problem(path, text, hint))

@@ -49,7 +49,7 @@ from ipu_runtime.engine.run.session_notes import (
 from ipu_runtime.engine.watch.interception import (
     Program,
     announce,
-    current_interceptor,
+    is_intercepted,
 )
 from ipu_runtime.engine.watch.planned_program import ProgramPlan
 from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
@@ -188,7 +188,7 @@ def open_session(
         cut.accumulator_dtype if cut else options.accumulation_kwargs.get("dtype"),
         device.instance,
     )
-    if current_interceptor() is not None:
+    if is_intercepted():
         announce(_program(model, phase, planned, read is None))
     if training:
         check_together(model, device)

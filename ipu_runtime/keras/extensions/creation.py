@@ -16,8 +16,11 @@ from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.extensions_base import KerasExtensionBase
 from ipu_runtime.keras.extensions.functional_extensions import FunctionalExtension
 from ipu_runtime.keras.extensions.model_extensions import ModelExtension
-from ipu_runtime.keras.extensions.saved_options import restore_options, saved_options
-from ipu_runtime.keras.extensions.saving import CONFIG_KEYS
+from ipu_runtime.keras.extensions.saved_options import (
+    CONFIG_KEYS,
+    restore_options,
+    saved_options,
+)
 from ipu_runtime.keras.extensions.sequential_extensions import SequentialExtension
 from ipu_runtime.keras.optimizers.older_optimizers import OPTIMIZER_PATCHES
 from ipu_runtime.strategies.strategy_stack import current_strategy, extensions_wanted

@@ -13,13 +13,13 @@ from ipu_runtime.engine.describe.model_options import (
     ReplicatedMetricReductionMethod,
 )
 from ipu_runtime.engine.run import model_runner
-from ipu_runtime.engine.watch.interception import current_interceptor, notice
+from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.frameworks.tensorflow_graphs import outside_of_graphs
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
-from ipu_runtime.keras.extensions import option_checks as checks
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.intercepted_settings import apply_intercepted
 from ipu_runtime.keras.extensions.keras_arguments import with_arguments_of_keras
+from ipu_runtime.keras.extensions.option_table import set_options
 from ipu_runtime.keras.extensions.run_checks import check_runnable
 from ipu_runtime.keras.extensions.saved_options import restore_options, saved_options
 from ipu_runtime.keras.extensions.stage_assignment import StageAssignment
@@ -55,23 +55,14 @@ class KerasExtensionBase(StageAssignment):
         The reduction method and the further arguments are replaced by every call.
         """
         notice("model.set_pipelining_options")
-        checks.check_accumulation(gradient_accumulation_steps_per_replica)
-        checks.check_device_mapping(device_mapping)
-        checks.check_pipelining_kwargs(pipelining_kwargs)
-        method = GradientAccumulationReductionMethod.parse(
-            gradient_accumulation_reduction_method
+        set_options(
+            self,
+            pipeline_accumulation=gradient_accumulation_steps_per_replica,
+            device_mapping=device_mapping,
+            accumulate_outfeed=accumulate_outfeed,
+            pipelining_kwargs=pipelining_kwargs,
+            accumulation_method=gradient_accumulation_reduction_method,
         )
-        options = self._ipu_options
-        if gradient_accumulation_steps_per_replica is not None:
-            options.pipeline_accumulation = gradient_accumulation_steps_per_replica
-        if device_mapping is not None:
-            options.device_mapping = tuple(device_mapping)
-        if accumulate_outfeed is not None:
-            options.accumulate_outfeed = accumulate_outfeed
-        options.accumulation_method = method
-        defaults = {"gradient_accumulation_for_captured_grads": False}
-        options.pipelining_kwargs = defaults | pipelining_kwargs
-        self._reset_ipu_programs()
 
     def set_gradient_accumulation_options(
         self,
@@ -84,17 +75,12 @@ class KerasExtensionBase(StageAssignment):
         # Both optimizers of the device do the same arithmetic.
         del use_v2_gradient_accumulation_optimizer
         notice("model.set_gradient_accumulation_options")
-        checks.check_accumulation(gradient_accumulation_steps_per_replica)
-        checks.check_accumulation_kwargs(gradient_accumulation_optimizer_kwargs)
-        method = GradientAccumulationReductionMethod.parse(
-            gradient_accumulation_reduction_method
+        set_options(
+            self,
+            accumulation=gradient_accumulation_steps_per_replica,
+            accumulation_kwargs=gradient_accumulation_optimizer_kwargs,
+            accumulation_method=gradient_accumulation_reduction_method,
         )
-        options = self._ipu_options
-        if gradient_accumulation_steps_per_replica is not None:
-            options.accumulation = gradient_accumulation_steps_per_replica
-        options.accumulation_method = method
-        options.accumulation_kwargs = gradient_accumulation_optimizer_kwargs
-        self._reset_ipu_programs()
 
     def set_replication_options(
         self,
@@ -103,25 +89,19 @@ class KerasExtensionBase(StageAssignment):
     ) -> None:
         """Set how the metrics of the replicas become one value."""
         notice("model.set_replication_options")
-        self._ipu_options.metric_reduction = ReplicatedMetricReductionMethod.parse(
-            replicated_metric_reduction_method
-        )
+        set_options(self, metric_reduction=replicated_metric_reduction_method)
 
     def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
         """Set whether batch callbacks are called for every step, as it ends."""
-        self._ipu_options.asynchronous_callbacks = asynchronous
+        set_options(self, asynchronous_callbacks=asynchronous)
 
     def set_infeed_queue_options(self, **kwargs: Any) -> None:
         """Set arguments of the queue that feeds the device."""
-        checks.check_infeed_kwargs(kwargs)
-        self._ipu_options.infeed_kwargs = kwargs
-        self._reset_ipu_programs()
+        set_options(self, infeed_kwargs=kwargs)
 
     def set_outfeed_queue_options(self, **kwargs: Any) -> None:
         """Set arguments of the queue that the device fills."""
-        checks.check_outfeed_kwargs(kwargs)
-        self._ipu_options.outfeed_kwargs = kwargs
-        self._reset_ipu_programs()
+        set_options(self, outfeed_kwargs=kwargs)
 
     @with_arguments_of_keras
     def fit(self, arguments: dict[str, Any]) -> Any:
@@ -200,8 +180,7 @@ class KerasExtensionBase(StageAssignment):
 
     def _run(self, method: str, arguments: dict[str, Any]) -> Any:
         self._trace_calls(arguments.get("x"), arguments.get("batch_size"))
-        if current_interceptor() is not None:
-            apply_intercepted(self, method, arguments)
+        apply_intercepted(self, method, arguments)
         check_runnable(self, method)
         with outside_of_graphs(), self._running():
             device = self._device()

@@ -1,4 +1,4 @@
-"""Settings of `fit`, `evaluate` and `predict` that somebody outside wants otherwise."""
+"""Where `fit`, `evaluate` and `predict` have the settings that are wanted otherwise."""
 
 from __future__ import annotations
 
@@ -7,41 +7,51 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.describe.model_graph import network_of
-from ipu_runtime.engine.describe.model_options import (
-    ModelOptions,
-    PipelineSchedule,
-    RecomputationMode,
-    ReplicatedMetricReductionMethod,
+from ipu_runtime.engine.describe.call_settings import (
+    PIPELINE_ARGUMENTS,
+    intercepted,
+    pipeline_settings,
 )
+from ipu_runtime.engine.describe.model_graph import network_of
+from ipu_runtime.engine.describe.model_options import ModelOptions
 from ipu_runtime.engine.run.model_runner import drop_programs
-from ipu_runtime.engine.watch.interception import changed_settings, notice
+from ipu_runtime.engine.watch.interception import is_intercepted, notice
 from ipu_runtime.frameworks.keras_api import keras
-from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.layer_calls import assignments_of, give_stages
-from ipu_runtime.plan.placements import PLACEMENTS, placements
 from ipu_runtime.system.emulated_device import device_for
 
-_ARGUMENTS = {"epochs": 1, "steps_per_epoch": 0, "batch_size": 32}
-"""Arguments of `fit` that are settings, and what leaving them out means."""
+_OPTIONS = {
+    "device_mapping": "device_mapping",
+    "metric_reduction": "metric_reduction",
+    "accumulation_reduction": "accumulation_method",
+}
+"""Attributes of a model's options that are settings."""
+_ARGUMENTS = ("epochs", "steps_per_epoch")
+"""Arguments of `fit` that are; of arrays the batch size is, too."""
 
 
-def apply_intercepted(model: Any, method: str, arguments: dict[str, Any]) -> None:
+def apply_intercepted(
+    model: KerasModel, method: str, arguments: dict[str, Any]
+) -> None:
     """Change model and arguments to what somebody outside of the script wants."""
+    if not is_intercepted():
+        return
     notice(f"model.{method}")
     options, training = state_of(model).options, method == "fit"
-    staged = changed_settings(method, training, {"stages": _stages(options)})
+    staged = intercepted(method, training, {"stages": _stages(options)})
     if "stages" in staged:
         _assign(model, staged["stages"])
     ordered: Mapping[str, Any] = {}
     if options.pipelined:
-        ordered = changed_settings(method, training, _pipeline_settings(options))
-        _change_pipeline(options, ordered)
-    changes = changed_settings(method, training, _settings(model, method, arguments))
-    _change(model, options, arguments, changes)
+        values = {"device_mapping": options.device_mapping}
+        values |= pipeline_settings(options.pipelining_kwargs)
+        ordered = intercepted(method, training, values)
+    changes = intercepted(method, training, _others(model, method, arguments))
     if ordered or changes:
-        # What is kept of the model is for the options as they were.
+        _change(model, arguments, {**ordered, **changes})
+        # What is cached of the model is for the options as they were.
         drop_programs(model)
 
 
@@ -49,7 +59,7 @@ def _stages(options: ModelOptions) -> list[int]:
     return [stage for _, stage in options.stages or ()]
 
 
-def _assign(model: Any, stages: list[int]) -> None:
+def _assign(model: KerasModel, stages: list[int]) -> None:
     if not stages:
         model.reset_pipeline_stage_assignment()
         return
@@ -69,79 +79,49 @@ def _assign(model: Any, stages: list[int]) -> None:
     )
 
 
-def _pipeline_settings(options: ModelOptions) -> dict[str, Any]:
-    given = options.pipelining_kwargs
-    schedule = given.get("pipeline_schedule") or PipelineSchedule.Grouped
-    mode = given.get("recomputation_mode") or RecomputationMode.Auto
-    return {
-        "schedule": schedule.name,
-        "recomputation": mode.name,
-        "device_mapping": list(options.device_mapping or ()),
-        **placements(given),
-    }
-
-
-def _change_pipeline(options: ModelOptions, changes: Mapping[str, Any]) -> None:
-    given = dict(options.pipelining_kwargs)
-    if "schedule" in changes:
-        given["pipeline_schedule"] = PipelineSchedule[changes["schedule"]]
-    if "recomputation" in changes:
-        given["recomputation_mode"] = RecomputationMode[changes["recomputation"]]
-    given |= {name: changes[name] for name in PLACEMENTS if name in changes}
-    options.pipelining_kwargs = given
-    if "device_mapping" in changes:
-        options.device_mapping = tuple(changes["device_mapping"]) or None
-
-
-def _settings(model: Any, method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _others(
+    model: KerasModel, method: str, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
     options = state_of(model).options
-    settings: dict[str, Any] = {
-        "metric_reduction": options.metric_reduction.name.lower()
-    }
+    values: dict[str, Any] = {"metric_reduction": options.metric_reduction}
     if model.compiled:
-        settings["steps_per_execution"] = model.steps_per_execution
+        values["steps_per_execution"] = model.steps_per_execution
     if method == "fit":
-        count = (
-            options.pipeline_accumulation if options.pipelined else options.accumulation
-        )
-        settings["gradient_accumulation"] = count or 1
-        settings["accumulation_reduction"] = options.accumulation_method.name.lower()
-        for name, default in _ARGUMENTS.items():
-            if name != "batch_size" or _array(arguments.get("x")) is not None:
-                settings[name] = arguments.get(name) or default
-    return settings
+        values["gradient_accumulation"] = getattr(options, _count_of(options)) or 1
+        values["accumulation_reduction"] = options.accumulation_method
+        arrays = _array(arguments.get("x")) is not None
+        for name in (*_ARGUMENTS, *(("batch_size",) if arrays else ())):
+            values[name] = arguments.get(name)
+    return values
+
+
+def _count_of(options: ModelOptions) -> str:
+    return "pipeline_accumulation" if options.pipelined else "accumulation"
 
 
 def _change(
-    model: Any,
-    options: ModelOptions,
-    arguments: dict[str, Any],
-    changes: Mapping[str, Any],
+    model: KerasModel, arguments: dict[str, Any], changes: Mapping[str, Any]
 ) -> None:
-    arguments.update(
-        {name: changes[name] or None for name in _ARGUMENTS if name in changes}
-    )
-    if "gradient_accumulation" in changes:
-        if options.pipelined:
-            options.pipeline_accumulation = changes["gradient_accumulation"]
-        else:
-            options.accumulation = changes["gradient_accumulation"]
-    if "accumulation_reduction" in changes:
-        options.accumulation_method = GradientAccumulationReductionMethod.parse(
-            changes["accumulation_reduction"]
-        )
-    if "metric_reduction" in changes:
-        options.metric_reduction = ReplicatedMetricReductionMethod.parse(
-            changes["metric_reduction"]
-        )
-    if "steps_per_execution" in changes:
-        steps = changes["steps_per_execution"]
-        model.steps_per_execution = (
-            _steps_of_epoch(model, arguments) if steps == "epoch" else steps
-        )
+    options = state_of(model).options
+    attributes = {**_OPTIONS, "gradient_accumulation": _count_of(options)}
+    given = dict(options.pipelining_kwargs)
+    for name, value in changes.items():
+        if name in PIPELINE_ARGUMENTS:
+            given[PIPELINE_ARGUMENTS[name]] = value
+        elif name in attributes:
+            setattr(options, attributes[name], value)
+        elif name != "steps_per_execution":
+            arguments[name] = value
+    options.pipelining_kwargs = given
+    # Last: the steps of an epoch depend on the arguments.
+    steps = changes.get("steps_per_execution")
+    if steps is not None:
+        if steps == "epoch":
+            steps = _steps_of_epoch(model, arguments)
+        model.steps_per_execution = steps
 
 
-def _steps_of_epoch(model: Any, arguments: Mapping[str, Any]) -> int:
+def _steps_of_epoch(model: KerasModel, arguments: Mapping[str, Any]) -> int:
     """Return how many steps every replica makes in an epoch."""
     batches = arguments.get("steps_per_epoch") or arguments.get("steps")
     if not batches:

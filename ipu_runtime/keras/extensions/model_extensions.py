@@ -15,9 +15,12 @@ from ipu_runtime.frameworks.keras_calls import layers_inside, shapes_built_for
 from ipu_runtime.frameworks.keras_training import is_keras_default
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.extensions_base import KerasExtensionBase
+from ipu_runtime.keras.extensions.option_table import options_from_config
 from ipu_runtime.keras.extensions.pipeline_stage_assignment import Assignment
-from ipu_runtime.keras.extensions.saved_options import restore_assignment
-from ipu_runtime.keras.extensions.saving import ASSIGNMENT_KEY, options_from_config
+from ipu_runtime.keras.extensions.saved_options import (
+    ASSIGNMENT_KEY,
+    restore_assignment,
+)
 from ipu_runtime.keras.layer_calls import assignments_of
 from ipu_runtime.keras.pipeline_stage import STAGE_TAG
 from ipu_runtime.strategies.strategy_stack import noticing_stages, plain_models
