@@ -124,7 +124,9 @@ def check_shared_weights(request: PlanRequest) -> Iterator[Problem]:
         return
     stages, layers = pipeline.stage_of_layer, request.model.stage_layers
     mapping = pipeline.device_mapping
-    if len(stages) != len(layers) or (mapping and len(mapping) != pipeline.stages):
+    if len(stages) != len(layers) or min(stages, default=0) < 0:
+        return
+    if mapping and len(mapping) != pipeline.stages:
         return
     ipu_of = {
         layer.name: mapping[stage] if mapping else stage

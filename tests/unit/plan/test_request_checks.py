@@ -102,6 +102,12 @@ def test_layers_must_follow_the_data() -> None:
     assert found[0].exception == "ValueError"
 
 
+def test_a_stage_below_zero_is_told_where_ipus_are_mapped_too() -> None:
+    cut = PipelineRequest((0, 0, 0, -2), device_mapping=(0,))
+    found = problems_of(PIPED, pipeline=cut)
+    assert found[0].problem == "layer l3 is in stage -2"
+
+
 def test_a_skip_over_several_stages_is_fine() -> None:
     model = dense_model([(-1,), (0,), (1,), (0, 2)])
     found = problems_of(
