@@ -18,7 +18,7 @@ from ipu_runtime.installing.public_modules import target_of
 from ipu_runtime.installing.public_names import ABSENT, IPU, is_real
 from ipu_runtime.installing.quiet_import import startup_noise_dropped
 from ipu_runtime.system.device_state import current_state
-from ipu_runtime.system.garbage import kept_for_good
+from ipu_runtime.system.garbage import frozen_from_collection
 
 _OWN = (f"{IPU}.", "keras.ipu.", "ipu_tensorflow_addons.", "popdist.")
 """What modules start with that nobody but the emulator may have."""
@@ -107,7 +107,9 @@ class _CompletingLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code, then complete it."""
         # Keras comes with it; beside later modules, models would be kept for good too.
-        keeping = kept_for_good if module.__name__ == "tensorflow" else nullcontext
+        keeping = (
+            frozen_from_collection if module.__name__ == "tensorflow" else nullcontext
+        )
         with startup_noise_dropped(), keeping():
             self._loader.exec_module(module)
         if module.__spec__ is not None:

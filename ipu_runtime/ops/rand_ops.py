@@ -31,8 +31,8 @@ def dropout(
         if pair.shape != (2,):
             raise ValueError(f"seed has shape {pair.shape}; it must be [2].")
         draws = tf.random.stateless_uniform(shape, pair, dtype=tf.float32)
-    kept = tf.cast(draws >= rate, x.dtype)
-    return tf.multiply(x * kept, 1 / (1 - rate), name=name)
+    mask = tf.cast(draws >= rate, x.dtype)
+    return tf.multiply(x * mask, 1 / (1 - rate), name=name)
 
 
 def _check_noise_shape(noise_shape: Sequence[int], shape: Any) -> None:

@@ -29,7 +29,7 @@ def sequence_slice(
         raise ValueError(
             f"src and dst inner shapes must match: {src.shape} and {dst.shape}."
         )
-    kept = tf.zeros_like(dst) if zero_unused else tf.stop_gradient(dst)
+    others = tf.zeros_like(dst) if zero_unused else tf.stop_gradient(dst)
     rows = tf.range(tf.shape(dst)[0])[None, :]
     covers = (rows >= writes[:, None]) & (rows < (writes + counts)[:, None])
     # The last slice that covers a row is the one that it is taken from.
@@ -39,7 +39,7 @@ def sequence_slice(
     source = rows[0] + tf.gather(reads - writes, tf.maximum(last - 1, 0))
     values = embedding_lookup(src, tf.where(taken, source, 0))
     shape = tf.concat([tf.shape(taken), tf.ones_like(tf.shape(dst)[1:])], 0)
-    return tf.where(tf.reshape(taken, shape), values, kept)
+    return tf.where(tf.reshape(taken, shape), values, others)
 
 
 def sequence_slice_unpack(

@@ -22,9 +22,8 @@ from ipu_runtime.engine.watch.interception import is_intercepted
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, PipelineStageOptions
 from ipu_runtime.pipelining import pipeline_checks as checks
-from ipu_runtime.pipelining.optimizer_function_output import OptimizerFunctionOutput
 from ipu_runtime.pipelining.pipeline_results import ResultOptions, enqueue_results
-from ipu_runtime.pipelining.pipeline_update import update_of
+from ipu_runtime.pipelining.pipeline_update import OptimizerFunctionOutput, update_of
 from ipu_runtime.plan.schedule.building import build_schedule
 
 __all__ = ["OptimizerFunctionOutput", "pipeline", "recomputation_checkpoint"]

@@ -13,7 +13,7 @@ from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.request_checks import check_request
 from ipu_runtime.plan.step_parts import step_parts
 
-_WORTH = 0.02
+_LEAST_GAIN = 0.02
 """Advice that saves less than this share of the time is not given."""
 _IO_TILES = (32, 64, 128)
 """More of them only hold more, and are missing where the model computes."""
@@ -107,7 +107,7 @@ def _tried(plan: Plan, change: _Change) -> Advice | None:
     if not changed.ok or changed.step is None:
         return None
     saved = 1 - changed.ipu_us_per_batch / plan.ipu_us_per_batch
-    if plan.ok and saved < _WORTH:
+    if plan.ok and saved < _LEAST_GAIN:
         return None
     part, before_us, after_us = _most_changed(plan, changed)
     return Advice(

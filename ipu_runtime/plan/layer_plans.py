@@ -108,18 +108,18 @@ def _layer_bytes(
     """Return what each layer keeps, and the tensors that it touches."""
     table = find_tensors(model)
     layers = len(model.stage_layers)
-    kept, touched = [0] * layers, [0] * layers
+    stashed, touched = [0] * layers, [0] * layers
     for tensor in table.tensors:
         size = batch * tensor.sample_bytes
         if training and tensor.keepers:
-            kept[min(tensor.keepers)] += size
+            stashed[min(tensor.keepers)] += size
         both = 2 if training and tensor.has_gradient else 1
         for user in {*tensor.users, tensor.maker} - {-1}:
             touched[user] += size * both
     if training:
         for at in range(layers):
-            kept[at] += batch * (table.extra_bytes[at] + table.mask_bytes[at])
-    return kept, touched
+            stashed[at] += batch * (table.extra_bytes[at] + table.mask_bytes[at])
+    return stashed, touched
 
 
 def on_tiles(

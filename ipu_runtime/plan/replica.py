@@ -45,7 +45,7 @@ from ipu_runtime.plan.step_time import (
     time_plain,
 )
 
-_WORTH_A_HOST = 0.02
+_LEAST_LATE_SHARE = 0.02
 """Share of a step in which hosts are waited for, from which it is said."""
 
 
@@ -182,7 +182,7 @@ class Replica(NamedTuple):
 
     def feed_problems(self, timing: Timing) -> list[Problem]:
         """Say that the hosts decide how fast it goes, and how many would not."""
-        if timing.late_us < _WORTH_A_HOST * timing.step.total_us:
+        if timing.late_us < _LEAST_LATE_SHARE * timing.step.total_us:
             return []
         needs = "1 host needs" if self.hosts == 1 else f"{self.hosts} hosts need"
         device_us = timing.step.total_us - timing.late_us

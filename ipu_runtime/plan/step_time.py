@@ -20,7 +20,7 @@ from ipu_runtime.plan.plan import StepTime
 from ipu_runtime.plan.request import PipelineRequest
 from ipu_runtime.plan.schedule.building import build_schedule
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
-from ipu_runtime.plan.schedule.stage_clock import find_beat
+from ipu_runtime.plan.schedule.stage_clock import find_supersteps
 from ipu_runtime.plan.schedule.timeline import StageTimes, pipeline_time_us
 
 
@@ -276,14 +276,16 @@ def _run_us(
     stages = len(mapping)
     mode = pipeline.recomputation if training else Recomputation.OFF
     if pipeline.schedule.on_ipu and len(set(mapping)) == stages:
-        beat = find_beat(pipeline.schedule, stages, count, mode, training=training)
-        total = beat.times(
+        supersteps = find_supersteps(
+            pipeline.schedule, stages, count, mode, training=training
+        )
+        total = supersteps.times(
             np.array([times.forward]),
             np.array([times.backward]),
             np.array([times.recompute]),
             np.array([times.copy_us]),
         )
-        return float(total[0]), float(beat.counts.sum())
+        return float(total[0]), float(supersteps.counts.sum())
     schedule = build_schedule(
         pipeline.schedule,
         stages,

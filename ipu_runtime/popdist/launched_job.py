@@ -155,7 +155,7 @@ def _shown(index: int, instance: subprocess.Popen[str], shown: bool) -> Iterator
 
     def copy(source: IO[str], target: Any) -> None:
         for line in source:
-            # Nobody may be reading any more, but the instance must not be held up.
+            # Nobody may be reading any more, but the instance must not block.
             with suppress(OSError, ValueError):
                 if shown:
                     target.write(f"[{index}] {line.removesuffix(chr(10))}\n")

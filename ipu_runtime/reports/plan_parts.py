@@ -20,17 +20,15 @@ from ipu_runtime.reports.bar_chart import (
     span_chart,
     stacked_bars,
 )
-from ipu_runtime.reports.epoch_words import epoch_words
-from ipu_runtime.reports.instance_words import instance_sentence
 from ipu_runtime.reports.line_chart import PlottedLine, line_chart
-from ipu_runtime.reports.markup import Html, joined, section, table, tag
+from ipu_runtime.reports.markup import Html, figure, joined, section, table, tag
 from ipu_runtime.reports.memory_words import (
     alive_rows,
     always_words,
     fullest_walk,
     peak_sentence,
 )
-from ipu_runtime.reports.page import figure
+from ipu_runtime.reports.plan_words import epoch_words, instance_sentence
 
 _PHASES = (
     (Phase.FORWARD, "forward"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from ipu_runtime.system.cluster_config import cluster_config
-from ipu_runtime.system.held_up import end_when_held_up
-from ipu_runtime.system.instances import Instance, current_instance
+from ipu_runtime.system.instances import Instance, cluster_config, current_instance
 from ipu_runtime.system.ring import Ring
 from ipu_runtime.system.ring_sockets import (
     NETWORK_ALLOWED,
@@ -47,7 +47,7 @@ def join() -> Instance:
         with _waiting_told(instance):
             connections = neighbours(instance.index, addresses, secret)
         _ring = Ring(instance.index, instance.count, *connections)
-        end_when_held_up()
+        end_when_blocked()
     return instance
 
 
@@ -109,3 +109,44 @@ def _secret() -> bytes:
             "the same random text."
         )
     return secret.encode()
+
+
+def end_when_blocked(grace_s: float = 3.0) -> None:
+    """From now on, end the process if it does not come to act on an interrupt.
+
+    Python runs handlers of signals in the main thread between two of its own
+    instructions. A process that waits for others in TensorFlow's C++ (`Session.run`, a
+    `tf.function`) comes to none, so that Control-C would be without effect.
+
+    Args:
+        grace_s: Time for Python to take note of an interrupt.
+    """
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    numbers, told = os.pipe()
+    os.set_blocking(told, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    if before != -1:
+        # Somebody else listens, and there can be only one.
+        signal.set_wakeup_fd(before)
+        return
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+    noted = threading.Event()
+
+    def interrupted(number: int, frame: Any) -> None:
+        noted.set()
+        signal.default_int_handler(number, frame)
+
+    def watch() -> None:
+        while number := os.read(numbers, 1):
+            own = signal.getsignal(signal.SIGINT) is interrupted
+            if number[0] != signal.SIGINT or not own:
+                continue
+            if not noted.wait(grace_s):
+                sys.stderr.flush()
+                os._exit(128 + signal.SIGINT)
+            noted.clear()
+
+    signal.signal(signal.SIGINT, interrupted)
+    threading.Thread(target=watch, daemon=True).start()

@@ -21,7 +21,7 @@ def replace_file(path: Path, content: bytes | str) -> None:
     replaced.
     """
     try:
-        if _must_be_kept(path):
+        if _written_in_place(path):
             with path.open("ab") as stream:
                 stream.write(_bytes(content))
             return
@@ -81,7 +81,7 @@ def _bytes(content: bytes | str) -> bytes:
     return content.encode() if isinstance(content, str) else content
 
 
-def _must_be_kept(path: Path) -> bool:
+def _written_in_place(path: Path) -> bool:
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -14,7 +14,7 @@ _RARELY = 1000
 
 
 @contextmanager
-def kept_for_good() -> Iterator[None]:
+def frozen_from_collection() -> Iterator[None]:
     """Keep what is loaded inside out of garbage collection for good.
 
     TensorFlow leaves some 280,000 objects. Going through them holds every thread for a
@@ -22,7 +22,7 @@ def kept_for_good() -> Iterator[None]:
     are loaded, it is a third of that time.
     """
     was_enabled = gc.isenabled()
-    # Or garbage of runs before would be kept too.
+    # Or garbage of runs before would be frozen too.
     gc.collect()
     gc.disable()
     try:
@@ -42,13 +42,13 @@ def rarely_collected() -> Iterator[None]:
     """
     young, middle, old = gc.get_threshold()
     gc.set_threshold(young, middle, _RARELY)
-    kept = _graphs().custom_gradients() if "tensorflow" in sys.modules else set()
+    before = _graphs().custom_gradients() if "tensorflow" in sys.modules else set()
     try:
         yield
     finally:
         gc.set_threshold(young, middle, old)
         if "tensorflow" in sys.modules:
-            _graphs().forget_custom_gradients(kept)
+            _graphs().forget_custom_gradients(before)
         gc.collect()
         # Only the C library of most Linux systems keeps what is freed, and has this.
         with suppress(OSError, AttributeError):

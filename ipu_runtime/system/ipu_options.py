@@ -29,7 +29,7 @@ class IpuOptions:
     creator_id: str = "IPUConfig"
     """`IPUConfig`, or `create_ipu_config` for the function-style configuration."""
     event_trace: bool = False
-    """Whether events are kept for `ipu_event_trace` (older API)."""
+    """Whether events are recorded for `ipu_event_trace` (older API)."""
     profile_execution: bool = False
     """Whether execution events carry a profile (older API)."""
 

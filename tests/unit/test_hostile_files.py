@@ -19,7 +19,7 @@ from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.quantities import duration
 from ipu_runtime.reports.plain_text import is_plain, plain_line, plain_text
-from ipu_runtime.reports.program_page import program_page
+from ipu_runtime.reports.program_report import program_page
 from workbench.data.dataset import load_prepared
 from workbench.data.dataset_facts import DatasetError, dataset_facts
 from workbench.experiment.experiment_loading import load_experiment

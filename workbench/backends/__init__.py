@@ -6,7 +6,7 @@ import importlib
 import sys
 from contextlib import nullcontext
 
-from ipu_runtime.system.garbage import kept_for_good
+from ipu_runtime.system.garbage import frozen_from_collection
 from workbench.runs.run_context import Backend
 
 BACKENDS = {
@@ -22,7 +22,7 @@ def backend_of(api: str) -> Backend:
     """Return the function that executes experiments of an interface."""
     name = BACKENDS[api]
     # What a run leaves must not be kept for good by the next, which loads nothing.
-    with nullcontext() if name in sys.modules else kept_for_good():
+    with nullcontext() if name in sys.modules else frozen_from_collection():
         # Late, because backends load TensorFlow.
         backend: Backend = importlib.import_module(name).train
     _use_keras_defaults()

@@ -15,7 +15,7 @@ from ipu_runtime.plan.schedule.schedule import (
     ScheduleKind,
     automatic_recomputation,
 )
-from ipu_runtime.plan.schedule.stage_clock import find_beat
+from ipu_runtime.plan.schedule.stage_clock import find_supersteps
 from workbench.optimizing.bounds import LayerCosts
 from workbench.optimizing.choice import Choice
 from workbench.optimizing.goal import Aim, Goal
@@ -106,8 +106,8 @@ def _run_us(costs: LayerCosts, choice: Choice, bounds: Ints) -> Floats:
     copy_us = copies.max(axis=0)
     if not choice.overlaps:
         copy_us = copies.sum(axis=0) / (2 * choice.stages)
-    beat = find_beat(schedule, choice.stages, choice.accumulation, mode)
-    return beat.times(forward, backward, again, copy_us)
+    supersteps = find_supersteps(schedule, choice.stages, choice.accumulation, mode)
+    return supersteps.times(forward, backward, again, copy_us)
 
 
 def _compile_s(costs: LayerCosts, choice: Choice, bounds: Ints) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu_runtime.plan.balance.cutting import Bools
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
-from ipu_runtime.plan.schedule.stage_clock import find_beat
+from ipu_runtime.plan.schedule.stage_clock import find_supersteps
 from workbench.optimizing.least_memory import Floats
 
 
@@ -40,24 +40,26 @@ class Rhythm(NamedTuple):
 def find_rhythm(schedule: str, stages: int, count: int, again: bool) -> Rhythm:
     """Return it for a schedule; `again` tells whether stages recompute."""
     mode = Recomputation.THEN_BACKPROPAGATE if again else Recomputation.OFF
-    beat = find_beat(ScheduleKind(schedule), stages, count, mode)
-    full = (beat.forward.all(axis=1)) & (beat.backward.all(axis=1))
+    supersteps = find_supersteps(ScheduleKind(schedule), stages, count, mode)
+    full = (supersteps.forward.all(axis=1)) & (supersteps.backward.all(axis=1))
     if again:
-        full &= beat.recompute[:, :-1].all(axis=1)
-    both = (beat.forward + beat.backward) > 0
+        full &= supersteps.recompute[:, :-1].all(axis=1)
+    both = (supersteps.forward + supersteps.backward) > 0
 
     def share(passes: Floats, active: Floats | Bools, counts: Floats) -> float:
         beside = np.maximum(active.sum(axis=1), 1)
         return float(((counts / beside) @ passes).min())
 
-    rest = beat.counts * ~full
+    rest = supersteps.counts * ~full
     return Rhythm(
-        steps=float(beat.counts.sum()),
-        full=float(beat.counts[full].sum()),
-        forward=share(beat.forward, both, rest),
-        backward=share(beat.backward, both, rest),
-        all_forward=share(beat.forward, both, beat.counts),
-        all_backward=share(beat.backward, both, beat.counts),
-        only_forward=share(beat.forward, beat.forward, beat.counts),
-        only_backward=share(beat.backward, beat.backward, beat.counts),
+        steps=float(supersteps.counts.sum()),
+        full=float(supersteps.counts[full].sum()),
+        forward=share(supersteps.forward, both, rest),
+        backward=share(supersteps.backward, both, rest),
+        all_forward=share(supersteps.forward, both, supersteps.counts),
+        all_backward=share(supersteps.backward, both, supersteps.counts),
+        only_forward=share(supersteps.forward, supersteps.forward, supersteps.counts),
+        only_backward=share(
+            supersteps.backward, supersteps.backward, supersteps.counts
+        ),
     )

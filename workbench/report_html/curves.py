@@ -5,8 +5,7 @@ from __future__ import annotations
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.quantities import four_decimals, microseconds
 from ipu_runtime.reports.line_chart import PlottedLine, line_chart
-from ipu_runtime.reports.markup import Html, section, table, tag
-from ipu_runtime.reports.page import figure
+from ipu_runtime.reports.markup import Html, figure, section, table, tag
 from workbench.charts.thinning import thin
 from workbench.experiment.experiment_spec import ExperimentSpec, Figure
 from workbench.experiment.printed_figures import printed_figures

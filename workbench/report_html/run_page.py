@@ -9,8 +9,7 @@ from typing import Any
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.quantities import count, duration, four_decimals, microseconds
-from ipu_runtime.reports.markup import Html, joined, section, table, tag
-from ipu_runtime.reports.page import page, tiles
+from ipu_runtime.reports.markup import Html, joined, page, section, table, tag, tiles
 from ipu_runtime.reports.plan_parts import plan_parts
 from workbench.comparing.outcome import outcome_of
 from workbench.experiment.experiment_spec import ExperimentSpec

@@ -7,8 +7,7 @@ import shlex
 
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.quantities import count, duration, four_decimals, microseconds
-from ipu_runtime.reports.markup import Html, section, table, tag
-from ipu_runtime.reports.page import page
+from ipu_runtime.reports.markup import Html, page, section, table, tag
 from ipu_runtime.reports.plan_parts import plan_parts
 from workbench.experiment.field_differences import flatten
 from workbench.report_html.curves import charts, curves_part

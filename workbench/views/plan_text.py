@@ -11,8 +11,7 @@ from ipu_runtime.plan.plan_timeline import plan_timeline
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.quantities import count, duration, microseconds, share
 from ipu_runtime.plan.step_parts import step_parts, step_words
-from ipu_runtime.reports.epoch_words import epoch_words
-from ipu_runtime.reports.instance_words import host_words, instance_words
+from ipu_runtime.reports.plan_words import epoch_words, host_words, instance_words
 from workbench.planning.advising import advice_words, reason_words
 from workbench.views.cells import bar
 from workbench.views.layout import TextStyle

@@ -88,7 +88,7 @@ class CutSearch:
         """Return the best cut reached by moving boundaries, and the one before it."""
         rows = np.unique(np.array(seeds), axis=0)
         starts = rows[_sorted(self.ranks(rows))[:_STARTS]]
-        stages, turns = self._costs.request.stages, self._costs.beat.forward.size
+        stages, turns = self._costs.request.stages, self._costs.supersteps.forward.size
         per_round = 2 * _FURTHEST * stages * turns
         rounds = min(max(2, _WORK // per_round), _ROUNDS)
         # A large problem has time for one climb only.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ipu_runtime.plan.balance.balance_types import BalanceRequest, Candidate
 from ipu_runtime.plan.schedule.building import fifo_depths
 from ipu_runtime.plan.schedule.schedule import Recomputation
-from ipu_runtime.plan.schedule.stage_clock import Beat, find_beat
+from ipu_runtime.plan.schedule.stage_clock import Supersteps, find_supersteps
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -103,12 +103,12 @@ class IntervalCosts:
         starts, ends = bounds[:, :-1], bounds[:, 1:]
         stages = self.request.stages
         depths = np.zeros(stages) if self.request.offload_activations else self.depths
-        kept = self.stash[ends] - self.stash[starts]
-        waiting = depths * kept
+        stash = self.stash[ends] - self.stash[starts]
+        waiting = depths * stash
         inputs_only = [self._keeps_inputs_only(stage) for stage in range(stages)]
         if any(inputs_only):
             waiting = np.where(inputs_only, depths * self.incoming[starts], waiting)
-        result: Floats = self.resident[ends] - self.resident[starts] + kept + waiting
+        result: Floats = self.resident[ends] - self.resident[starts] + stash + waiting
         if self.request.working_bytes:
             result = result + self._largest_working(starts, ends)
         return result + self.request.fixed_bytes
@@ -132,13 +132,13 @@ class IntervalCosts:
     def run_times(self, bounds: Ints) -> Floats:
         """Return the time of one pipeline run of every row of boundaries."""
         times, copies = self.stage_times(bounds), self._copies(bounds)
-        return self.beat.times(*times, copies.max(axis=1))
+        return self.supersteps.times(*times, copies.max(axis=1))
 
     @property
-    def beat(self) -> Beat:
+    def supersteps(self) -> Supersteps:
         """How stages of the request take turns."""
         request = self.request
-        return find_beat(
+        return find_supersteps(
             request.schedule,
             request.stages,
             request.micro_batches,

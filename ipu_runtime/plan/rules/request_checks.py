@@ -54,7 +54,7 @@ def check_request(
     problems += check_stages(request)
     problems += check_ipus(request, system.ipus if system else max(request.ipus, 1))
     problems += check_instances(request, system)
-    problems += _vain_placements(request)
+    problems += _pointless_placements(request)
     if not estimator:
         problems += check_steps(request)
     problems += check_micro_batches(request)
@@ -68,7 +68,7 @@ def check_request(
     return tuple(problems)
 
 
-def _vain_placements(request: PlanRequest) -> Iterator[Problem]:
+def _pointless_placements(request: PlanRequest) -> Iterator[Problem]:
     pipeline = request.pipeline
     if pipeline is None or not pipeline.shard_weights:
         return

@@ -19,7 +19,7 @@ _CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Beat:
+class Supersteps:
     """Which stages are active between two synchronisations, and how often."""
 
     counts: Floats
@@ -48,14 +48,14 @@ class Beat:
 
 
 @lru_cache(maxsize=32)
-def find_beat(
+def find_supersteps(
     kind: ScheduleKind,
     stages: int,
     micro_batches: int,
     recomputation: Recomputation = Recomputation.OFF,
     clock: Clock = Clock.STEP,
     training: bool = True,
-) -> Beat:
+) -> Supersteps:
     """Return the distinct patterns of activity of a run."""
     mapping = range(stages)
     steady = steady_part(kind, micro_batches, mapping, training)
@@ -82,7 +82,7 @@ def find_beat(
     if recomputation is Recomputation.WITH_BACKPROPAGATE and training:
         # Merged into the backward pass, except where activations are still there.
         patterns[:, 2 * stages : 3 * stages - 1] = patterns[:, stages : 2 * stages - 1]
-    return Beat(
+    return Supersteps(
         counts,
         patterns[:, :stages],
         patterns[:, stages : 2 * stages],

@@ -264,7 +264,7 @@ def read_tasks(schedule: Schedule) -> Tasks:
 
 
 def peak_live(schedule: Schedule, tasks: Tasks, when: Floats) -> Counts:
-    """Return the most micro-batches kept alive at once, by stage and by IPU.
+    """Return the most micro-batches alive at once, by stage and by IPU.
 
     A micro-batch lives from its forward pass to the last task that needs it.
     """

@@ -21,7 +21,7 @@ from ipu_runtime.ipu_pipeline_estimator import (
 )
 from ipu_runtime.ipu_run_config import IPURunConfig, RunConfig
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule, RecomputationMode
-from ipu_runtime.pipelining.optimizer_function_output import OptimizerFunctionOutput
+from ipu_runtime.pipelining.pipeline_update import OptimizerFunctionOutput
 from tests.runtime.estimators.estimator_models import (
     FEATURES,
     LABELS,

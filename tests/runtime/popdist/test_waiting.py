@@ -21,10 +21,9 @@ popdist.init()
 """
 IN_C = """
 import ctypes, threading
-from ipu_runtime.system import held_up
+from ipu_runtime.system.cluster import end_when_blocked
 
-held_up._GRACE_S = 0.1
-held_up.end_when_held_up()
+end_when_blocked(0.1)
 library, lock = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 library.pthread_mutex_lock(lock)
 threading.Timer(0.1, lambda: print("waits", flush=True)).start()
@@ -33,9 +32,9 @@ library.pthread_mutex_lock(lock)
 """Nobody can tell from inside that the second call has begun."""
 IN_PYTHON = """
 import time
-from ipu_runtime.system import held_up
+from ipu_runtime.system.cluster import end_when_blocked
 
-held_up.end_when_held_up()
+end_when_blocked()
 try:
     print("waits", flush=True)
     time.sleep(60)

@@ -28,7 +28,7 @@ from ipu_runtime.plan.schedule.schedule import (
     later_slot,
     later_step,
 )
-from ipu_runtime.plan.schedule.stage_clock import find_beat
+from ipu_runtime.plan.schedule.stage_clock import find_supersteps
 from ipu_runtime.plan.schedule.timeline import (
     Clock,
     StageTimes,
@@ -155,7 +155,7 @@ def _check_figures(schedule: Schedule, slots: Slots, steps: list[list[int]]) -> 
         long = build_timeline(_long(schedule), times, clock)
         assert told == [item for ipu in long.ipus for item in long.intervals(ipu)]
         if len(devices) == schedule.stages:
-            beat = find_beat(
+            beat = find_supersteps(
                 schedule.kind,
                 schedule.stages,
                 schedule.micro_batches,

@@ -17,8 +17,7 @@ from ipu_runtime.reports.bar_chart import (
     stacked_bars,
 )
 from ipu_runtime.reports.line_chart import PlottedLine, line_chart
-from ipu_runtime.reports.markup import Html, html, table, tag
-from ipu_runtime.reports.page import page
+from ipu_runtime.reports.markup import Html, html, page, table, tag
 
 VISIBLE = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"))
 

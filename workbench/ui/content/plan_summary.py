@@ -19,8 +19,7 @@ from ipu_runtime.plan.quantities import (
 )
 from ipu_runtime.plan.step_parts import step_parts, step_words
 from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
-from ipu_runtime.reports.epoch_words import epoch_words
-from ipu_runtime.reports.instance_words import instance_words
+from ipu_runtime.reports.plan_words import epoch_words, instance_words
 from workbench.editing.draft import Draft
 from workbench.views.cells import bar, fit, wrapped
 from workbench.views.content import line, lines

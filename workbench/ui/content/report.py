@@ -9,8 +9,8 @@ from ipu_runtime.plan.plan import IpuMemory, Plan
 from ipu_runtime.plan.quantities import byte_size, count, microseconds, plural, share
 from ipu_runtime.plan.step_parts import step_words
 from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
-from ipu_runtime.reports.instance_words import instance_sentence
 from ipu_runtime.reports.memory_words import alive_rows, always_words, peak_sentence
+from ipu_runtime.reports.plan_words import instance_sentence
 from workbench.ui.content.plan_summary import time_parts
 from workbench.views.cells import bar, fit, wrapped
 from workbench.views.content import StyledPart, line
