@@ -10,7 +10,9 @@ The directories that the user chooses may be links: the data directory, and `run
 `sweeps`, `drafts` and `waiting` in it. Below those every name is taken for itself: each
 directory on the way is opened by its name in the one before (`dir_fd`, `O_NOFOLLOW`),
 so that nothing can be exchanged between looking and opening. A link is never followed,
-and never replaced by a file: what it stands for would be lost without a word.
+and never replaced by a file: what it stands for would be lost without a word. A file
+with another name besides is read, but not written to: that may be a file of the user's,
+or of a backup.
 
 Libraries that are given a path (TensorFlow, for an estimator's checkpoints) follow
 links. A record is therefore looked through as a whole before a run goes on with it:
@@ -38,6 +40,7 @@ from ipu_runtime.system.file_replacing import (
 from workbench.locations import data_directory
 
 LINK = "it is a link, which a record may not hold"
+HARD_LINK = "it has another name too (a hard link), and would change under that as well"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -277,7 +280,10 @@ def _open(path: Path, flags: int, mode: int = 0o666) -> int:
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = beyond_streams(os.open(path.name, flags, mode, dir_fd=parent))
     try:
-        _check(path, os.fstat(descriptor))
+        status = os.fstat(descriptor)
+        _check(path, status)
+        if flags & os.O_ACCMODE != os.O_RDONLY and status.st_nlink > 1:
+            raise OSError(errno.EMLINK, HARD_LINK, str(path))
     except OSError:
         os.close(descriptor)
         raise

@@ -74,6 +74,8 @@ def refuse_public(addresses: Sequence[str], allowed: bool) -> None:
 def is_public(host: str) -> bool:
     """Tell whether an address is one of the internet, or stands for all of them."""
     address = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        address = address.ipv4_mapped or address
     return address.is_global or address.is_unspecified
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,18 @@ def test_a_directory_that_is_a_link_is_refused_in_words(
         with pytest.raises(OSError, match="part is a link, which a record may not"):
             OPERATIONS[operation](path)
     assert [path.name for path in outside.iterdir()] == ["file"]
+    assert (outside / "file").read_text() == "before"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_file_with_another_name_is_read_or_replaced_but_not_written_to(
+    operation: str, store: Path, outside: Path
+) -> None:
+    (store / "link").hardlink_to(outside / "file")
+    writes = operation in ("open_to_append", "open_to_overwrite", "open_lock")
+    refused = pytest.raises(OSError, match="it has another name too") if writes else None
+    with refused or nullcontext():
+        OPERATIONS[operation](store / "link")
     assert (outside / "file").read_text() == "before"
 
 

@@ -221,7 +221,11 @@ def test_an_address_that_is_not_ours_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["8.8.8.8:4000", "[2600::1]:4000", "0.0.0.0:4000", "[::]:4000"]
+    "address",
+    [
+        *("8.8.8.8:4000", "[2600::1]:4000", "[::ffff:8.8.8.8]:4000"),
+        *("0.0.0.0:4000", "[::]:4000", "[::ffff:0.0.0.0]:4000"),
+    ],
 )
 def test_public_addresses_are_refused_unless_allowed(address: str) -> None:
     addresses = ["10.0.0.1:4000", address]
