@@ -50,7 +50,7 @@ def run_script(
     """
     file = Path(script)
     for name, what in ((script, "script"), (custom_ops, "file for --custom-ops")):
-        if name is not None and not Path(name).is_file():
+        if name is not None and not os.path.isfile(name):
             text = f"ipu_runtime: {name}: no such {what}"
             print(plain_line(text), file=sys.stderr)
             return 2

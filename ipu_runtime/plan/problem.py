@@ -59,10 +59,7 @@ def deciding_first(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
     Those of one severity stay as they were found, a cause before what follows from it.
     """
-    once: list[Problem] = []
-    for item in problems:
-        # Suggestions may be lists, so that problems have no hash.
-        if item not in once:
-            once.append(item)
+    # Suggestions may be lists, so that problems have no hash; a file can have 100,000.
+    once = {repr(item): item for item in problems}
     order = tuple(Severity)
-    return tuple(sorted(once, key=lambda item: order.index(item.severity)))
+    return tuple(sorted(once.values(), key=lambda item: order.index(item.severity)))

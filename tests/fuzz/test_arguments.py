@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.fuzz.cases import cases, command
@@ -56,6 +56,7 @@ def test_control_characters_command_no_terminal(place: tuple[str, ...]) -> None:
     first=st.sampled_from([*COMMANDS, ""]).filter(lambda name: name != "serve"),
     words=st.lists(st.sampled_from(NASTY_TEXTS), min_size=1, max_size=3),
 )
+@example(first="exec", words=["x" * 5_000])
 def test_nasty_words_after_any_command(first: str, words: list[str]) -> None:
     without_nul = [word.replace("\0", "") for word in words]
     if first in ("exec", "capture"):

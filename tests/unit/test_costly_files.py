@@ -19,6 +19,7 @@ from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 from ipu_runtime.plan.hardware import HardwareFileError, load_table
 from tests.fuzz.cases import in_time
 from workbench.data.dataset_facts import DatasetError, dataset_facts
+from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.layer_blocks import expand_layers
 from workbench.experiment.preset_store import (
     PresetError,
@@ -75,6 +76,12 @@ _KEY = ".".join(["a"] * 20_000)
 def test_keys_of_very_many_parts_are_refused_before_parsing(text: str) -> None:
     with pytest.raises(TomlError, match="keys have too many parts"):
         read_toml(text)
+
+
+def test_very_many_problems_are_told_in_time(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text("".join(f"k{n} = 1\n" for n in range(40_000)))
+    assert len(load_experiment(str(path)).problems) > 40_000
 
 
 def test_dots_that_are_no_keys_are_free() -> None:

@@ -77,7 +77,7 @@ def _watch(args: argparse.Namespace) -> int:
     problem = None
     if args.no_record:
         problem = Problem("--watch", "the app draws the record: leave out --no-record")
-    elif not Path(args.script).is_file():
+    elif not os.path.isfile(args.script):
         problem = Problem(args.script, "there is no such script")
     elif not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = "without it the script is recorded too: ipu-workbench runs show latest"
