@@ -176,7 +176,7 @@ def test_a_killed_sweep_ends_like_one_that_was_left_alone(
     _finish(_start(whole, *SWEEP, str(preset), *grid, "--group", "whole"))
     moments = random.Random(SEED)
     words: tuple[str, ...] = (str(preset), *grid, "--group", "killed")
-    for _ in range(KILLS // 10):
+    for _ in range(max(1, KILLS // 10)):
         process = _start(killed, *SWEEP, *words, "--jobs", jobs)
         _kill_after(process, "sweep_started", moments.uniform(0.0, 12.0))
         words = ("--resume", "killed")
