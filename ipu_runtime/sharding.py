@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from ipu_runtime.engine.build.replicas.replication import in_order
+from ipu_runtime.frameworks.private_names import COLOCATION
 from ipu_runtime.frameworks.shard_marks import SHARDING, set_sharding, shards_of
 
 
@@ -53,7 +54,7 @@ def propagate_sharding(g: Any) -> None:
     waiting = [
         operation
         for operation in g.get_operations()
-        if has_attr(operation, "_class") and not has_attr(operation, SHARDING)
+        if has_attr(operation, COLOCATION) and not has_attr(operation, SHARDING)
     ]
     found = True
     while found:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ from ipu_runtime.frameworks.patching import (
     defining,
     patches_everywhere,
 )
+from ipu_runtime.frameworks.private_names import LAYER_NAME
 
 logger = logging.getLogger("tensorflow")
 
@@ -86,6 +88,85 @@ HABITS = {
 }
 """What Keras 3 (NumPy 2 in the last line) wants instead of each habit."""
 
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A habit that is only an argument of another name or value, or of none today."""
+
+    habit: str
+    function: str
+    """By its public name; what Keras has not in public is in `habit_points`."""
+    older: str
+    newer: str = ""
+    """Its name today; empty: it is dropped, or has another value."""
+    values: Collection[Any] = ()
+    """Those that mean nothing today, or what they are today; none: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A habit that is only an attribute or a method of another name, or of none."""
+
+    habit: str
+    owner: str
+    older: str
+    newer: str = ""
+    """Its name today; empty: it is a method that does nothing."""
+    method: bool = False
+    """Whether it was called, and is an attribute today."""
+
+
+_LAYER = "keras.layers.Layer.__init__"
+_NORMALIZATION = "BatchNormalization(fused=)"
+_AUTOCAST = ("experimental_autocast", "autocast")
+_STEPS = ("experimental_steps_per_execution", "steps_per_execution")
+_BOARD = "keras.callbacks.TensorBoard.__init__"
+_CHECKPOINT = "keras.callbacks.ModelCheckpoint.__init__"
+_SUM = {"auto": "sum_over_batch_size"}
+
+RULES: tuple[Argument | Attribute, ...] = (
+    Argument("Optimizer(lr=)", "BaseOptimizer.__init__", "lr", "learning_rate"),
+    Attribute("optimizer.weights", "BaseOptimizer", "weights", "variables"),
+    Argument("ModelCheckpoint(path)", _CHECKPOINT, "options"),
+    *(
+        Argument("TensorBoard(write_grads=, batch_size=)", _BOARD, name)
+        for name in ("write_grads", "batch_size")
+    ),
+    Argument(
+        "compile(experimental_steps_per_execution=)", "keras.Model.compile", *_STEPS
+    ),
+    Argument(
+        "compile(steps_per_execution=None)",
+        "keras.Model.compile",
+        "steps_per_execution",
+        values={None: 1},
+    ),
+    *(
+        Argument("fit(workers=)", f"keras.Model.{method}", name)
+        for method in ("fit", "evaluate", "predict")
+        for name in ("workers", "use_multiprocessing", "max_queue_size")
+    ),
+    Attribute("metric.reset_states", "keras.Metric", "reset_states", "reset_state"),
+    Attribute(
+        "variable.get_shape", "keras.Variable", "get_shape", "shape", method=True
+    ),
+    Attribute("tensor._keras_history.layer", "KerasHistory", "layer", "operation"),
+    *(
+        Argument("add_weight(experimental_autocast=)", function, *_AUTOCAST)
+        for function in ("keras.layers.Layer.add_weight", "keras.Metric.add_weight")
+    ),
+    Attribute("layer._name", "keras.layers.Layer", LAYER_NAME, "name"),
+    Argument(_NORMALIZATION, _LAYER, "fused", values=(None, False, True)),
+    Argument(_NORMALIZATION, _LAYER, "renorm", values=(False,)),
+    Argument(_NORMALIZATION, _LAYER, "virtual_batch_size", values=(None,)),
+    Argument("LSTM(time_major=False)", _LAYER, "time_major", values=(False,)),
+    Attribute("layer.add_update", "keras.layers.Layer", "add_update", method=True),
+    Argument(
+        "Loss(reduction='auto')", "keras.losses.Loss.__init__", "reduction", values=_SUM
+    ),
+)
+"""All of those habits that only rename or drop something; the others are functions."""
+
 _KERAS = ("Keras 2", "Keras 3")
 _told: set[str] = set()
 
@@ -147,11 +228,3 @@ def asked_by_script(or_by: str = "") -> bool:
     """Tell whether the attribute whose property calls this is read by a script."""
     reader = calling_module(2)
     return reader.partition(".")[0] not in _LIBRARIES or reader == or_by
-
-
-def dropped(habit: str, arguments: dict[str, Any], *names: str) -> None:
-    """Take arguments away that no longer mean anything."""
-    for name in names:
-        if name in arguments:
-            hint(habit)
-            del arguments[name]

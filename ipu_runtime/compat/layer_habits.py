@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import asked_by_script, hint, replacing
-from ipu_runtime.frameworks.habit_points import answer_to_older_name
+from ipu_runtime.frameworks.habit_points import own_metrics
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.patching import Patch, instead
+from ipu_runtime.frameworks.types import Layer, Tensor
 
-_MEANINGLESS = {
-    "fused": ("BatchNormalization(fused=)", (None, False, True)),
-    "renorm": ("BatchNormalization(fused=)", (False,)),
-    "virtual_batch_size": ("BatchNormalization(fused=)", (None,)),
-    "time_major": ("LSTM(time_major=False)", (False,)),
-}
-"""Arguments that change nothing if they have one of these values."""
+_MEANS = "_ipu_added_means"
+"""Attribute of a layer: what it has added with `add_metric`, by name."""
 
 
 def accept_layer_habits() -> None:
@@ -25,18 +24,19 @@ def accept_layer_habits() -> None:
     _take_older_arguments()
     _take_other_arguments_of_calls()
     _track_variables()
-    keras.layers.Layer.add_metric = _add_metric
-    keras.layers.Layer.add_update = lambda self, updates, inputs=None: hint(
-        "layer.add_update"
-    )
-    keras.layers.Layer.input_shape = _ShapeOf("input")
-    keras.layers.Layer.output_shape = _ShapeOf("output")
-    own_input = keras.layers.InputLayer.input
-    keras.layers.InputLayer.input = property(
-        lambda self: self.output if asked_by_script() else own_input.fget(self)
-    )
-    answer_to_older_name(keras.layers.Layer, property(_name, _rename))
-    keras.Metric.reset_states = _reset_states
+    layer, of_inputs = keras.layers.Layer, keras.layers.InputLayer
+    own_input = of_inputs.input
+    for owner, name, value in (
+        (layer, "add_metric", _add_metric),
+        (layer, "input_shape", _ShapeOf("input")),
+        (layer, "output_shape", _ShapeOf("output")),
+        (of_inputs, "input", property(functools.partial(_input, own_input.fget))),
+    ):
+        Patch(owner, name, instead(value)).install()
+
+
+def _input(own: Callable[[Layer], Tensor], layer: Layer) -> Tensor:
+    return layer.output if asked_by_script() else own(layer)
 
 
 def _take_older_arguments() -> None:
@@ -55,10 +55,6 @@ def _take_older_arguments() -> None:
     def construct(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         if "batch_input_shape" in kwargs:
             kwargs["input_shape"] = tuple(kwargs.pop("batch_input_shape"))[1:]
-        for name, (habit, values) in _MEANINGLESS.items():
-            if name in kwargs and kwargs[name] in values:
-                hint(habit)
-                del kwargs[name]
         if not {"input_shape", "input_dim"} & kwargs.keys():
             original(self, *args, **kwargs)
             return
@@ -76,9 +72,6 @@ def _take_older_arguments() -> None:
                 order = ("name", "shape", "dtype", "initializer", "regularizer")
                 kwargs = dict(zip(order, args, strict=False)) | kwargs
                 args = ()
-            if "experimental_autocast" in kwargs:
-                hint("add_weight(experimental_autocast=)")
-                kwargs["autocast"] = kwargs.pop("experimental_autocast")
             return original(self, *args, **kwargs)
 
 
@@ -111,22 +104,12 @@ def _add_metric(
     if aggregation not in (None, "mean"):
         raise ValueError(f"aggregation is 'mean' or None, not {aggregation!r}.")
     hint("layer.add_metric")
-    means = vars(self).setdefault("_older_metrics", {})
+    means = vars(self).setdefault(_MEANS, {})
     if name not in means:
         with tf.init_scope():
             means[name] = keras.metrics.Mean(name=name)
-        self._metrics.append(means[name])
+        own_metrics(self).append(means[name])
     means[name].update_state(value)
-
-
-def _name(self: Any) -> str:
-    hint("layer._name")
-    return str(self.name)
-
-
-def _rename(self: Any, name: str) -> None:
-    hint("layer._name")
-    self.name = name
 
 
 class _ShapeOf:
@@ -141,8 +124,3 @@ class _ShapeOf:
         hint("layer.input_shape")
         tensors = getattr(layer, self._side)
         return keras.tree.map_structure(lambda tensor: tensor.shape, tensors)
-
-
-def _reset_states(self: Any) -> None:
-    hint("metric.reset_states")
-    self.reset_state()

@@ -8,13 +8,20 @@ import tensorflow as tf
 
 from ipu_runtime.compat.habits import hint, replacing
 from ipu_runtime.frameworks.habit_points import BaseOptimizer, LossScaleOptimizer
+from ipu_runtime.frameworks.patching import Patch, instead
+
+_UNSCALED = "_ipu_unscaled"
+"""Attribute of an optimizer whose gradients the script has unscaled itself."""
 
 
 def accept_loss_scale_habits() -> None:
     """Let losses be scaled by a fixed factor, and gradients unscaled by the script."""
-    LossScaleOptimizer.__new__ = staticmethod(_new)
-    BaseOptimizer.get_scaled_loss = _get_scaled_loss
-    BaseOptimizer.get_unscaled_gradients = _get_unscaled_gradients
+    for owner, name, value in (
+        (LossScaleOptimizer, "__new__", staticmethod(_new)),
+        (BaseOptimizer, "get_scaled_loss", _get_scaled_loss),
+        (BaseOptimizer, "get_unscaled_gradients", _get_unscaled_gradients),
+    ):
+        Patch(owner, name, instead(value)).install()
 
     @replacing(LossScaleOptimizer, "__init__")
     def construct(
@@ -42,10 +49,10 @@ def accept_loss_scale_habits() -> None:
             return
         if not self.built:
             self.build(trainable_variables)
-        if not vars(self).pop("_unscaled", False):
+        if not vars(self).pop(_UNSCALED, False):
             # A subclass may leave it to the optimizer inside.
             grads = self.get_unscaled_gradients(list(grads))
-            vars(self).pop("_unscaled", None)
+            vars(self).pop(_UNSCALED, None)
         self.inner_optimizer.apply(grads, trainable_variables)
 
     @replacing(BaseOptimizer, "apply")
@@ -57,7 +64,7 @@ def accept_loss_scale_habits() -> None:
 
 def _as_scaled(optimizer: Any, grads: Any) -> Any:
     """Return what Keras 3 unscales, where Keras 2 wanted it unscaled already."""
-    if not vars(optimizer).pop("_unscaled", False):
+    if not vars(optimizer).pop(_UNSCALED, False):
         return grads
     scale = _scale(optimizer)
     return [None if g is None else g * tf.cast(scale, g.dtype) for g in grads]
@@ -106,5 +113,5 @@ def _get_unscaled_gradients(self: Any, grads: Any) -> list[Any]:
     scale = _scale(self)
     if scale is None:
         return list(grads)
-    vars(self)["_unscaled"] = True
+    vars(self)[_UNSCALED] = True
     return [None if g is None else g / tf.cast(scale, g.dtype) for g in grads]

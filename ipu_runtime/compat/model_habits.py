@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.compat.habits import dropped, hint, replacing
-from ipu_runtime.frameworks.habit_points import compute_output_spec
+from ipu_runtime.compat.habits import hint, replacing
+from ipu_runtime.frameworks.habit_points import (
+    compute_output_spec,
+    direction_patch,
+    has_compiled_loss,
+    trainable_when_compiled,
+)
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.keras_calls import layers_inside
 from ipu_runtime.frameworks.keras_training import mark_keras_default
+from ipu_runtime.frameworks.patching import Patch, around, instead
 
 
 def accept_model_habits() -> None:
@@ -21,8 +28,8 @@ def accept_model_habits() -> None:
     _name_rates()
     _build_by_shapes()
     _evaluate_without_loss()
-    _guess_directions()
-    keras.Model.reset_states = _reset_states
+    direction_patch(around(_guess_direction)).install()
+    Patch(keras.Model, "reset_states", instead(_reset_states)).install()
 
 
 def _take_older_arguments() -> None:
@@ -35,13 +42,6 @@ def _take_older_arguments() -> None:
 
     @replacing(keras.Model, "compile")
     def compile_model(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        older = kwargs.pop("experimental_steps_per_execution", None)
-        if older is not None:
-            hint("compile(experimental_steps_per_execution=)")
-            kwargs["steps_per_execution"] = older
-        if kwargs.get("steps_per_execution", 1) is None:
-            hint("compile(steps_per_execution=None)")
-            kwargs["steps_per_execution"] = 1
         if _one_list_for_all(self, kwargs.get("metrics")):
             hint("compile(metrics=['accuracy']) of several outputs")
             kwargs["metrics"] = [list(kwargs["metrics"]) for _ in self.outputs]
@@ -51,16 +51,8 @@ def _take_older_arguments() -> None:
 
         @replacing(keras.Model, method)
         def run(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-            names = ("workers", "use_multiprocessing", "max_queue_size")
-            dropped("fit(workers=)", kwargs, *names)
             with trainable_as_compiled(self):
                 return original(self, *args, **kwargs)
-
-    @replacing(keras.callbacks.TensorBoard, "__init__")
-    def construct(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        habit = "TensorBoard(write_grads=, batch_size=)"
-        dropped(habit, kwargs, "write_grads", "batch_size")
-        original(self, *args, **kwargs)
 
 
 def _one_list_for_all(model: Any, metrics: Any) -> bool:
@@ -69,21 +61,19 @@ def _one_list_for_all(model: Any, metrics: Any) -> bool:
     return outputs > 1 and named and len(metrics) != outputs
 
 
-def _guess_directions() -> None:
-    @replacing(keras.callbacks.ModelCheckpoint, "_set_monitor_op")
-    def choose(original: Any, self: Any) -> None:
-        try:
-            original(self)
-        except ValueError:
-            hint("ModelCheckpoint(monitor=own metric)")
-            self.mode = "max" if "acc" in self.monitor else "min"
-            original(self)
+def _guess_direction(original: Any, callback: Any) -> None:
+    try:
+        original(callback)
+    except ValueError:
+        hint("ModelCheckpoint(monitor=own metric)")
+        callback.mode = "max" if "acc" in callback.monitor else "min"
+        original(callback)
 
 
 def _evaluate_without_loss() -> None:
     @replacing(keras.Model, "compute_loss")
     def compute_loss(original: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
-        no_loss = self._compile_loss is None and not self.losses
+        no_loss = not has_compiled_loss(self) and not self.losses
         if no_loss and kwargs.get("training") is False:
             hint("evaluate() without a loss")
             return tf.zeros(())
@@ -101,14 +91,16 @@ def _keep_metrics() -> None:
             reset_metrics: bool = True,
             **kwargs: Any,
         ) -> Any:
+            keeping: AbstractContextManager[None] = nullcontext()
             if not reset_metrics:
                 hint("train_on_batch(reset_metrics=)")
-                vars(self)["reset_metrics"] = lambda: None
-            try:
-                with trainable_as_compiled(self):
-                    return original(self, *args, **kwargs)
-            finally:
-                vars(self).pop("reset_metrics", None)
+                keeping = Patch(self, "reset_metrics", instead(_do_nothing)).applied()
+            with keeping, trainable_as_compiled(self):
+                return original(self, *args, **kwargs)
+
+
+def _do_nothing() -> None:
+    """Instead of a method that would reset metrics."""
 
 
 @contextmanager
@@ -117,7 +109,7 @@ def trainable_as_compiled(model: Any) -> Iterator[None]:
 
     Two models that share layers were trained in turn by it, each with its own.
     """
-    compiled = vars(model).get("_compiled_trainable_state", {})
+    compiled = trainable_when_compiled(model)
     now = {layer: layer.trainable for layer in compiled}
     if now == compiled:
         yield
@@ -137,7 +129,7 @@ def _set_trainable(states: dict[Any, bool]) -> None:
 
 
 def _build_by_shapes() -> None:
-    # Keras reads the parameters of `build`, which `replacing` would hide from it.
+    # `Layer.__call__` finds shapes by the names of the parameters of `build`.
     mark, stack = keras.layers.Layer.build, keras.Sequential.build
 
     def build(self: Any, input_shape: Any) -> None:
@@ -156,8 +148,8 @@ def _build_by_shapes() -> None:
         stack(self, input_shape)
 
     mark_keras_default(build)
-    keras.layers.Layer.build = build
-    keras.Sequential.build = build_stack
+    Patch(keras.layers.Layer, "build", instead(build)).install()
+    Patch(keras.Sequential, "build", instead(build_stack)).install()
 
 
 def _call_symbolically(model: Any, shapes: Any) -> None:
@@ -195,6 +187,6 @@ def _name_rates() -> None:
 
 def _reset_states(self: Any) -> None:
     hint("model.reset_states")
-    for layer in self._flatten_layers():
+    for layer in layers_inside(self):
         if layer is not self and hasattr(layer, "reset_state"):
             layer.reset_state()

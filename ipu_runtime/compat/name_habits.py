@@ -8,8 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.compat.habits import hint, known_by, replacing
+from ipu_runtime.compat.habits import hint, known_by
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.private_names import KERAS_OF_TENSORFLOW
 
 _ROOMS = {
     "backend": "keras.backend.mean",
@@ -28,20 +29,13 @@ def accept_name_habits() -> None:
     for room, habit in _ROOMS.items():
         both = [
             importlib.import_module(f"{root}.{room}")
-            for root in ("keras", "keras._tf_keras.keras")
+            for root in ("keras", KERAS_OF_TENSORFLOW)
         ]
         gone = _BACKEND if room == "backend" else {}
         names = {**vars(both[0]), **vars(both[1]), **gone}
         public = {key: value for key, value in names.items() if key[0] != "_"}
         for module in both:
             known_by(module, public, habit)
-
-    @replacing(keras.losses.Loss, "__init__")
-    def construct(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        if kwargs.get("reduction") == "auto":
-            hint("Loss(reduction='auto')")
-            kwargs["reduction"] = "sum_over_batch_size"
-        original(self, *args, **kwargs)
 
 
 def learning_phase() -> int:

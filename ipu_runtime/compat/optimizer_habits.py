@@ -7,29 +7,35 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.compat.habits import hint, replacing
-from ipu_runtime.frameworks.habit_points import BaseOptimizer, learning_rate_setting
+from ipu_runtime.frameworks.habit_points import (
+    BaseOptimizer,
+    current_rate_patch,
+    learning_rate_setting,
+    unsummed_patch,
+    update_step_patch,
+)
 from ipu_runtime.frameworks.keras_api import keras
-
-_Optimizer = keras.optimizers.Optimizer
+from ipu_runtime.frameworks.patching import Patch, around, instead
+from ipu_runtime.frameworks.types import Optimizer
 
 
 def accept_optimizer_habits() -> None:
     """Let optimizers of Keras 3 be made and used as those of Keras 2 were."""
     _take_older_arguments()
-    _decay_learning_rates()
+    update_step_patch(around(_update)).install()
+    current_rate_patch(around(_current_rate)).install()
     _apply_gradients()
-    BaseOptimizer.lr = property(_rate, _set_rate)
-    BaseOptimizer.weights = property(_weights)
-    BaseOptimizer.get_weights = lambda self: [item.numpy() for item in _weights(self)]
-    BaseOptimizer.minimize = _minimize
+    for name, value in (
+        ("lr", property(_rate, _set_rate)),
+        ("get_weights", _get_weights),
+        ("minimize", _minimize),
+    ):
+        Patch(BaseOptimizer, name, instead(value)).install()
 
 
 def _take_older_arguments() -> None:
     @replacing(BaseOptimizer, "__init__")
     def construct(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
-        if "lr" in kwargs:
-            hint("Optimizer(lr=)")
-            kwargs["learning_rate"] = kwargs.pop("lr")
         decay = kwargs.pop("decay", None) or 0.0
         if args and isinstance(args[0], str):
             # The base class of Keras 2 took its name first, and no learning rate.
@@ -50,28 +56,28 @@ def _take_older_arguments() -> None:
         self.initial_decay = decay
 
 
-def _decay_learning_rates() -> None:
-    @replacing(_Optimizer, "_backend_update_step")
-    def update(original: Any, self: Any, grads: Any, weights: Any, rate: Any) -> Any:
-        if self.older_transformers:
-            pairs = list(zip(grads, weights, strict=True))
-            for transform in self.gradient_transformers:
-                pairs = list(transform(pairs))
-            grads, weights = map(list, zip(*pairs, strict=True))
-        return original(self, grads, weights, decayed(self, rate))
-
-    @replacing(BaseOptimizer, "_get_current_learning_rate")
-    def current(original: Any, self: Any) -> Any:
-        schedule = learning_rate_setting(self)
-        schedules = keras.optimizers.schedules.LearningRateSchedule
-        own = type(schedule).__module__.startswith("keras.")
-        if own or not isinstance(schedule, schedules):
-            return original(self)
-        hint("schedule(float step)")
-        return schedule(tf.cast(self._iterations, tf.float32))
+def _update(
+    original: Any, optimizer: Optimizer, grads: Any, weights: Any, rate: Any
+) -> Any:
+    if optimizer.older_transformers:
+        pairs = list(zip(grads, weights, strict=True))
+        for transform in optimizer.gradient_transformers:
+            pairs = list(transform(pairs))
+        grads, weights = map(list, zip(*pairs, strict=True))
+    return original(optimizer, grads, weights, decayed(optimizer, rate))
 
 
-def decayed(optimizer: Any, rate: Any) -> Any:
+def _current_rate(original: Any, optimizer: Optimizer) -> Any:
+    schedule = learning_rate_setting(optimizer)
+    schedules = keras.optimizers.schedules.LearningRateSchedule
+    own = type(schedule).__module__.startswith("keras.")
+    if own or not isinstance(schedule, schedules):
+        return original(optimizer)
+    hint("schedule(float step)")
+    return schedule(tf.cast(optimizer.iterations, tf.float32))
+
+
+def decayed(optimizer: Optimizer, rate: Any) -> Any:
     """Return the learning rate after as many updates as there have been."""
     if not optimizer.initial_decay:
         return rate
@@ -93,24 +99,21 @@ def _apply_gradients() -> None:
         if experimental_aggregate_gradients:
             return original(self, grads_and_vars)
         hint("apply_gradients(experimental_aggregate_gradients=)")
-        vars(self)["_all_reduce_sum_gradients"] = list
-        try:
+        with unsummed_patch(self).applied():
             return original(self, grads_and_vars)
-        finally:
-            del vars(self)["_all_reduce_sum_gradients"]
 
 
-def _rate(optimizer: Any) -> Any:
+def _rate(optimizer: Optimizer) -> Any:
     hint("optimizer.lr")
     return learning_rate_setting(_inner(optimizer))
 
 
-def _set_rate(optimizer: Any, rate: Any) -> None:
+def _set_rate(optimizer: Optimizer, rate: Any) -> None:
     hint("optimizer.lr")
     optimizer.learning_rate = rate
 
 
-def _inner(optimizer: Any) -> Any:
+def _inner(optimizer: Optimizer) -> Any:
     """Return the optimizer that others are wrapped around."""
     for name in ("inner_optimizer", "inner"):
         if name in vars(optimizer):
@@ -118,13 +121,13 @@ def _inner(optimizer: Any) -> Any:
     return optimizer
 
 
-def _weights(optimizer: Any) -> Any:
+def _get_weights(optimizer: Optimizer) -> list[Any]:
     hint("optimizer.weights")
-    return optimizer.variables
+    return [item.numpy() for item in optimizer.variables]
 
 
 def _minimize(
-    optimizer: Any,
+    optimizer: Optimizer,
     loss: Any,
     var_list: Any,
     grad_loss: Any = None,

@@ -9,14 +9,16 @@ from typing import Any
 import h5py
 import tensorflow as tf
 
-from ipu_runtime.compat.habits import dropped, hint, replacing
+from ipu_runtime.compat.habits import hint, replacing
 from ipu_runtime.frameworks.habit_points import (
     checkpoint_management,
+    checkpoint_patch,
     legacy_h5_format,
     losses,
     saving_api,
 )
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.patching import around
 
 _H5 = (".h5", ".hdf5")
 _SHORT_LOSSES = {
@@ -123,16 +125,13 @@ def _restore_optimizer(model: Any, path: str) -> None:
 
 
 def _save_checkpoints() -> None:
-    checkpoint = keras.callbacks.ModelCheckpoint
-
-    @replacing(checkpoint, "__init__")
+    @replacing(keras.callbacks.ModelCheckpoint, "__init__")
     def construct(
         original: Any, self: Any, filepath: Any, *args: Any, **kwargs: Any
     ) -> None:
         period = kwargs.pop("period", 1)
         if period != 1:
             hint("ModelCheckpoint(period=)")
-        dropped("ModelCheckpoint(path)", kwargs, "options")
         path = os.fspath(filepath)
         try:
             original(self, path, *args, **kwargs)
@@ -143,7 +142,8 @@ def _save_checkpoints() -> None:
             self.filepath = path
         self.period = period
 
-    @replacing(checkpoint, "_save_model")
     def save(original: Any, self: Any, epoch: Any, batch: Any, logs: Any) -> None:
         if batch is not None or (epoch + 1) % self.period == 0:
             original(self, epoch, batch, logs)
+
+    checkpoint_patch(around(save)).install()

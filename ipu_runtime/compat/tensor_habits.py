@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 from types import FrameType
 from typing import Any
 
@@ -12,13 +11,17 @@ import tensorflow as tf
 from ipu_runtime.compat.habits import asked_by_script, hint
 from ipu_runtime.compat.variable_habits import DTypeName
 from ipu_runtime.frameworks.habit_points import (
-    KerasHistory,
     dispatch,
     get_canonical_name_for_symbol,
     history_of,
     uniquify,
 )
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.patching import Patch, calling_frame, instead
+from ipu_runtime.frameworks.private_names import LEGACY_BACKEND
+
+_REFERENCE, _OWN_NAME = "_ipu_reference", "_ipu_own_name"
+"""Attributes of a symbolic tensor: what stands for it as a key, and Keras' name."""
 
 
 class StaticShape(tuple[int | None, ...]):
@@ -54,8 +57,7 @@ class _KerasTensors(dispatch.GlobalOpDispatcher):
     def handle(self, op: Any, args: Any, kwargs: Any) -> Any:
         """Put the function into the model that the Keras tensors belong to."""
         # The outermost function counts: the ones inside may need real tensors.
-        caller = sys._getframe(1)  # noqa: SLF001 - Python has no other way
-        if not _symbolic(args, kwargs) or _inside_another(caller):
+        if not _symbolic(args, kwargs) or _inside_another(calling_frame(1)):
             return self.NOT_SUPPORTED
         name = get_canonical_name_for_symbol(op)
         if name is None:
@@ -91,8 +93,8 @@ def accept_tensor_habits() -> None:
 
     def shape(self: Any) -> Any:
         extents = own_shape.fget(self)
-        older = "keras.src.legacy.backend"
-        return StaticShape(extents) if asked_by_script(or_by=older) else extents
+        asked = asked_by_script(or_by=LEGACY_BACKEND)
+        return StaticShape(extents) if asked else extents
 
     def dtype(self: Any) -> Any:
         return DTypeName(own_dtype.fget(self))
@@ -101,12 +103,14 @@ def accept_tensor_habits() -> None:
         hint("tensor.get_shape")
         return StaticShape(own_shape.fget(self))
 
-    tensor.shape = property(shape, own_shape.fset)
-    tensor.dtype = property(dtype, own_dtype.fset)
-    tensor.get_shape = get_shape
-    tensor.ref = _ref
-    tensor.name = property(_name, _set_name)
-    KerasHistory.layer = property(_layer)
+    for name, value in (
+        ("shape", property(shape, own_shape.fset)),
+        ("dtype", property(dtype, own_dtype.fset)),
+        ("get_shape", get_shape),
+        ("ref", _ref),
+        ("name", property(_name, _set_name)),
+    ):
+        Patch(tensor, name, instead(value)).install()
 
 
 class _Reference:
@@ -122,13 +126,13 @@ class _Reference:
 
 def _ref(self: Any) -> _Reference:
     hint("tensor.ref")
-    reference: _Reference = vars(self).setdefault("_reference", _Reference(self))
+    reference: _Reference = vars(self).setdefault(_REFERENCE, _Reference(self))
     return reference
 
 
 def _name(self: Any) -> str:
     """Return the name that Keras gave, for scripts with that of the layer."""
-    own = str(vars(self)["_own_name"])
+    own = str(vars(self)[_OWN_NAME])
     history = history_of(self)
     if history is None or not asked_by_script():
         return own
@@ -139,9 +143,4 @@ def _name(self: Any) -> str:
 
 
 def _set_name(self: Any, name: str) -> None:
-    vars(self)["_own_name"] = name
-
-
-def _layer(self: Any) -> Any:
-    hint("tensor._keras_history.layer")
-    return self.operation
+    vars(self)[_OWN_NAME] = name

@@ -9,6 +9,7 @@ import tensorflow as tf
 from ipu_runtime.compat.habits import asked_by_script, hint, replacing
 from ipu_runtime.frameworks.habit_points import KerasVariable
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.patching import Patch, instead
 
 
 class DTypeName(str):
@@ -28,7 +29,6 @@ class DTypeName(str):
 def accept_variable_habits() -> None:
     """Let variables of Keras be used where scripts expect those of TensorFlow."""
     own_dtype, own_name = KerasVariable.dtype.fget, KerasVariable.name.fget
-    KerasVariable.dtype = property(lambda self: DTypeName(own_dtype(self)))
 
     def name(self: Any) -> str:
         if not asked_by_script():
@@ -36,18 +36,14 @@ def accept_variable_habits() -> None:
         hint("variable.name")
         return f"{self.path}:0"
 
-    KerasVariable.name = property(name)
-    keras.Variable.get_shape = _get_shape
-    keras.Variable.read_value = _read_value
+    dtype = property(lambda self: DTypeName(own_dtype(self)))
+    Patch(KerasVariable, "dtype", instead(dtype)).install()
+    Patch(KerasVariable, "name", instead(property(name))).install()
+    Patch(keras.Variable, "read_value", instead(_read_value)).install()
 
     @replacing(tf.GradientTape, "watch")
     def watch(original: Any, self: Any, tensor: Any) -> None:
         original(self, tf.nest.map_structure(_watched, tensor))
-
-
-def _get_shape(self: Any) -> Any:
-    hint("variable.get_shape")
-    return self.shape
 
 
 def _read_value(self: Any) -> Any:

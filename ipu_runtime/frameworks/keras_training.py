@@ -64,11 +64,6 @@ def metrics_in_order(model: Any, logs: Logs) -> Any:
     return model._flatten_metrics_in_order(logs)
 
 
-def trained_variables(optimizer: Any) -> list[Any]:
-    """Return the variables that a built Keras optimizer updates."""
-    return list(optimizer._trainable_variables)
-
-
 def is_keras_default(method: Any) -> bool:
     """Whether a method is Keras' own, which it marks to notice overriding."""
     return bool(is_default(method))

@@ -119,7 +119,7 @@ class Patch:
         owner, name = self._attribute
         if below is not _MISSING:
             _set(owner, name, below)
-        elif isinstance(owner, type):
+        elif isinstance(owner, (type, ModuleType)):
             delattr(owner, name)
         else:
             object.__delattr__(owner, name)
@@ -137,7 +137,7 @@ _stacks: dict[tuple[int, str], list[_Layer]] = {}
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    if isinstance(owner, type):
+    if isinstance(owner, (type, ModuleType)):
         setattr(owner, name, value)
     else:
         object.__setattr__(owner, name, value)

@@ -16,6 +16,8 @@ from tensorflow.python.framework.func_graph import FuncGraph as FuncGraph
 from tensorflow.python.ops import gradients_util, handle_data_util
 from tensorflow.python.ops.rnn_cell import LSTMStateTuple as LSTMStateTuple
 
+from ipu_runtime.frameworks.private_names import NOT_INLINED
+
 _AttrValue = tf.compat.v1.AttrValue
 
 
@@ -98,7 +100,7 @@ def called_function(graph: Any) -> Any:
     """Make a function of a graph that is called rather than inlined."""
     name = f"__{graph.name}_{tf.compat.v1.get_default_graph().unique_name('ipu')}"
     unique = f"{name}_{id(graph)}".replace("/", "_")
-    attributes = {"_noinline": _AttrValue(b=True)}
+    attributes = {NOT_INLINED: _AttrValue(b=True)}
     return atomic_function.from_func_graph(unique, graph, attributes)
 
 

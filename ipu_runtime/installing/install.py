@@ -12,8 +12,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
-from ipu_runtime.frameworks.package_names import KERAS_OF_TENSORFLOW, TENSORFLOW_ONE
 from ipu_runtime.frameworks.patching import answering
+from ipu_runtime.frameworks.private_names import KERAS_OF_TENSORFLOW, TENSORFLOW_ONE
 from ipu_runtime.installing.public_modules import target_of
 from ipu_runtime.installing.public_names import ABSENT, IPU, is_real
 from ipu_runtime.installing.quiet_import import startup_noise_dropped

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.frameworks.package_names import (
+from ipu_runtime.frameworks.private_names import (
     DISTRIBUTION,
     DISTRIBUTION_CONTEXT,
     KERAS_IN_TENSORFLOW,

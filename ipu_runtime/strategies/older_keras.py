@@ -10,8 +10,8 @@ import functools
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ipu_runtime.frameworks.package_names import loaded_older_models
 from ipu_runtime.frameworks.patching import Patch, applied, around
+from ipu_runtime.frameworks.private_names import loaded_older_models
 from ipu_runtime.frameworks.types import KerasModel
 
 

@@ -122,11 +122,18 @@ def write_served_model(
                 )
             return dict(zip(output_names, results, strict=True))
 
-        module = tf.Module()
-        module.predict = predict
-        module.executable = tf.saved_model.Asset(file)
-        tf.saved_model.save(module, str(directory), signatures=predict)
+        served = _Served(predict, file)
+        tf.saved_model.save(served, str(directory), signatures=predict)
     return predict
+
+
+class _Served(tf.Module):
+    """What a SavedModel keeps: the function, and the program that it runs."""
+
+    def __init__(self, predict: Any, file: Any) -> None:
+        super().__init__()
+        self.predict = predict
+        self.executable = tf.saved_model.Asset(file)
 
 
 def _prepared_directory(export_dir: str, purge: bool) -> Path:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import Functional
 from ipu_runtime.keras.extensions.extension_state import state_of
-from ipu_runtime.keras.optimizers.older_hooks import refuse_older_hooks
+from ipu_runtime.keras.optimizers.older_optimizers import refuse_older_hooks
 from ipu_runtime.system.device_state import device_ordinal
 
 _NEVER_OVERRIDDEN = {

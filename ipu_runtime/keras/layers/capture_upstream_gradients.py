@@ -21,7 +21,7 @@ class _GradientCapture(keras.layers.Wrapper):
 
     def __init__(self, layer: Any, tag: str | None = None, **kwargs: Any) -> None:
         _check_is_layer(layer, type(self).__name__)
-        self.tag = tag if tag is not None else layer.name + self.suffix
+        self.tag = tag if tag is not None else f"{layer.name}_{self.suffix}"
         super().__init__(layer, **{"name": self.tag, **kwargs})
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -46,7 +46,7 @@ class _GradientCapture(keras.layers.Wrapper):
 class CaptureUpstreamGradients(_GradientCapture):
     """Captures the gradients of the layer's outputs."""
 
-    suffix = "_cug"
+    suffix = "cug"
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Call the wrapped layer, and mark what it returns."""
@@ -61,7 +61,7 @@ class CaptureActivationGradients(_GradientCapture):
     layer is made anew from its configuration.
     """
 
-    suffix = "_cag"
+    suffix = "cag"
 
     def __init__(self, layer: Any, tag: str | None = None, **kwargs: Any) -> None:
         if not self.layer_is_supported(layer):
@@ -69,7 +69,7 @@ class CaptureActivationGradients(_GradientCapture):
                 f"Layer {layer.name} has no activation function, so that "
                 "CaptureActivationGradients has nothing to capture."
             )
-        prefix = tag if tag is not None else layer.name + self.suffix
+        prefix = tag if tag is not None else f"{layer.name}_{self.suffix}"
         self._config, self._kind = layer.get_config(), type(layer)
         marked = {
             key: _CapturedActivation(self._config[key], f"{prefix}_{key}")

@@ -10,7 +10,7 @@ from ipu_runtime.engine.describe.model_options import (
 )
 from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.frameworks.keras_api import keras, ops
-from ipu_runtime.frameworks.keras_training import trained_variables
+from ipu_runtime.frameworks.keras_optimizers import trained_variables
 from ipu_runtime.keras.optimizers.wrapped_optimizer import WrappedOptimizer
 from ipu_runtime.plan.rules.count_rules import ACCUMULATION, check_positive
 

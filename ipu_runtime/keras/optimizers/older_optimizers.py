@@ -1,4 +1,4 @@
-"""Optimizers that `compile` would not take: of TensorFlow 1, and scaling already."""
+"""Optimizers that `compile` takes otherwise: older ones, and those that scale."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.loss_scaling import loss_scaling_of
 from ipu_runtime.frameworks.keras_api import keras
-from ipu_runtime.frameworks.keras_training import trained_variables
+from ipu_runtime.frameworks.keras_optimizers import trained_variables
 from ipu_runtime.frameworks.patch_points import (
     loss_scaling_patch,
     optimizer_patch,
 )
 from ipu_runtime.frameworks.patching import around, instead
+from ipu_runtime.frameworks.private_names import OLDER_OPTIMIZER_HOOKS
 from ipu_runtime.frameworks.tensorflow_variables import create_slots, name_variable
 from ipu_runtime.frameworks.types import Optimizer
-from ipu_runtime.keras.optimizers.older_hooks import refuse_older_hooks
 
 
 @keras.saving.register_keras_serializable("ipu_runtime")
@@ -85,6 +85,32 @@ def _get(original: Any, identifier: Any) -> Optimizer:
         return OlderOptimizer(identifier)
     refuse_older_hooks(identifier)
     return original(identifier)
+
+
+def refuse_older_hooks(optimizer: Optimizer) -> None:
+    """Raise if an optimizer, or one inside it, hopes to be called as by Keras 2."""
+    while isinstance(optimizer, keras.optimizers.Optimizer):
+        for name in OLDER_OPTIMIZER_HOOKS:
+            # ALSOptimizer has `get_gradients` itself, for scripts that call it.
+            if any(name in vars(kind) for kind in _foreign_classes(optimizer)):
+                raise NotImplementedError(
+                    f"The optimizer {type(optimizer).__name__} overrides `{name}`, "
+                    "which only Keras 2 calls: it would train without what is written "
+                    "there. Override `update_step(gradient, variable, learning_rate)` "
+                    "or `apply_gradients` instead."
+                )
+        optimizer = getattr(optimizer, "inner", None) or getattr(
+            optimizer, "inner_optimizer", None
+        )
+
+
+def _foreign_classes(optimizer: Optimizer) -> list[type]:
+    """Return an optimizer's classes that are not of the emulated API."""
+    return [
+        kind
+        for kind in type(optimizer).__mro__
+        if not kind.__module__.startswith("ipu_runtime.")
+    ]
 
 
 class _Kind(type):

@@ -8,9 +8,14 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.keras_optimizers import (
+    PreparedUpdates,
+    index_of_variable,
+)
+from ipu_runtime.frameworks.types import Tensor, Variable
 
 
-class IpuOptimizerBase(keras.optimizers.Optimizer):
+class IpuOptimizerBase(PreparedUpdates):
     """Keeps states in types of their own, and computes in chosen precisions.
 
     A subclass names its states in `slot_names` and defines `update_step`.
@@ -71,7 +76,7 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
     ) -> Any:
         """Return a state of a variable, made if it is not there yet."""
         slots = self._slots.setdefault(slot_name, {})
-        index = str(self._get_variable_index(var))
+        index = str(index_of_variable(self, var))
         if index not in slots:
             chosen = dtype or self.get_slot_dtype(var, slot_name)
             slots[index] = self.add_variable(
@@ -84,18 +89,18 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """Return a state of a variable."""
-        return self._slots[slot_name][str(self._get_variable_index(var))]
+        return self._slots[slot_name][str(index_of_variable(self, var))]
 
     def get_slot_dtype(self, var: Any, slot_name: str) -> Any:
         """Return the type of a state; None means the variable's own."""
         del var
         return getattr(self, f"{slot_name}_dtype", None)
 
-    def _backend_update_step(
-        self, grads: Any, trainable_variables: Any, learning_rate: Any
-    ) -> None:
-        """Let the transformers see clipped gradients, then update."""
-        pairs = list(zip(grads, trainable_variables, strict=True))
+    def prepared_update(
+        self, gradients: Sequence[Tensor], variables: Sequence[Variable], rate: Any
+    ) -> tuple[Sequence[Tensor], Sequence[Variable], Any]:
+        """Let the transformers see clipped gradients before the update."""
+        pairs = list(zip(gradients, variables, strict=True))
         for transform in self.gradient_transformers:
             pairs = list(transform(pairs))
         for gradient, variable in pairs:
@@ -106,10 +111,11 @@ class IpuOptimizerBase(keras.optimizers.Optimizer):
                     "ipu_tensorflow_addons.keras.layers."
                 )
         dtype = self.opt_dtypes[0]
-        rate = tf.cast(tf.convert_to_tensor(learning_rate), dtype)
+        rate = tf.cast(tf.convert_to_tensor(rate), dtype)
         if self.decay:
             rate /= 1 + self.decay * tf.cast(self.iterations, dtype)
-        super()._backend_update_step(*map(list, zip(*pairs, strict=True)), rate)
+        changed, kept = map(list, zip(*pairs, strict=True))
+        return changed, kept, rate
 
     def in_compute_type(self, *values: Any) -> list[Any]:
         """Return values in the type that updates are computed in."""

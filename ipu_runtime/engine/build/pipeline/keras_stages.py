@@ -27,6 +27,7 @@ from ipu_runtime.frameworks.keras_api import unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_calls import mask_of, set_mask
 from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.frameworks.keras_training import add_loss
+from ipu_runtime.frameworks.private_names import NOT_INLINED
 from ipu_runtime.frameworks.tensorflow_graphs import traced
 
 Crossing = dict[str, Any]
@@ -56,7 +57,7 @@ class StageFunctions:
             if any(captures_gradients(call.operation) for call in calls)
             else traced(
                 self._forward_of(stage),
-                experimental_attributes={"_noinline": True},
+                experimental_attributes={NOT_INLINED: True},
             )
             for stage, calls in enumerate(cut.stages)
         ]

@@ -32,10 +32,11 @@ from ipu_runtime.frameworks.inner_graphs import (
     LOOPS,
     inner_graphs,
 )
+from ipu_runtime.frameworks.private_names import COLOCATION
 from ipu_runtime.frameworks.tensorflow_graphs import copy_handle_data, share_functions
 from ipu_runtime.system.emulated_device import device_draws
 
-_HIDDEN = ("_class",)
+_HIDDEN = (COLOCATION,)
 """Attributes that name other operations of the original graph."""
 
 

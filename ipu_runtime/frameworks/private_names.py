@@ -1,6 +1,7 @@
-"""Names under which the packages carry modules that are not public.
+"""Names of Keras and TensorFlow that are not public, where they are needed as texts.
 
-Nothing is imported here: they are compared with the names of modules that load.
+Nothing is imported here: who compares the names of modules that load, or lists the
+habits of older scripts, must do without Keras.
 """
 
 from __future__ import annotations
@@ -26,6 +27,20 @@ _OLDER_MODELS = {
     f"{KERAS_IN_TENSORFLOW}.engine.training_v1": KERAS_IN_TENSORFLOW,
 }
 """Modules of Keras 2 that have a class of models, and the packages they are of."""
+
+LAYER_NAME = "_name"
+"""Attribute of layers that subclasses of Keras 2 set to rename themselves."""
+OLDER_OPTIMIZER_HOOKS = (
+    "_resource_apply_dense",
+    "_resource_apply_sparse",
+    "get_gradients",
+    "_aggregate_gradients",
+)
+"""Methods that Keras 2 called on its optimizers, and Keras 3 never calls."""
+COLOCATION = "_class"
+"""Attribute of an operation that names those it is placed beside."""
+NOT_INLINED = "_noinline"
+"""Attribute of a function that graphs call rather than inline."""
 
 
 def loaded_older_models() -> list[tuple[str, Any]]:
