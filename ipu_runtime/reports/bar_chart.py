@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from ipu_runtime.reports.axis import round_ticks
+from ipu_runtime.reports.document import StackedBars, Timeline
 from ipu_runtime.reports.markup import Html, joined, tag
 
 _WIDTH = 920
@@ -14,34 +14,6 @@ _ROW = 30
 _BAR = 20
 _AXIS = 26
 _COLOURS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class StackedRow:
-    """One bar made of parts."""
-
-    name: str
-    parts: Mapping[str, float]
-    limit: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Something that lasts from `start` to `end`."""
-
-    start: float
-    end: float
-    colour: int
-    label: str
-    tooltip: str
-
-
-@dataclass(frozen=True, slots=True)
-class SpanRow:
-    """What happens in one place, one after the other."""
-
-    name: str
-    spans: tuple[Span, ...]
 
 
 def legend(names: Sequence[str]) -> Html:
@@ -54,16 +26,9 @@ def legend(names: Sequence[str]) -> Html:
     return tag("div", *items, class_="legend")
 
 
-def stacked_bars(
-    rows: Sequence[StackedRow],
-    label: Callable[[float], str],
-    title: str,
-    unit: float = 1.0,
-) -> Html:
-    """Return a bar per row, its parts side by side, a dashed line at its limit.
-
-    Ticks are round multiples of the unit.
-    """
+def stacked_bars(bars: StackedBars) -> Html:
+    """Return a bar per row, its parts side by side, a dashed line at its limit."""
+    rows, label = bars.rows, bars.show
     names = list(dict.fromkeys(name for row in rows for name in row.parts))
     largest = max(
         (max(sum(row.parts.values()), row.limit or 0.0) for row in rows), default=1.0
@@ -94,29 +59,28 @@ def stacked_bars(
                 )
             )
     bottom = len(rows) * _ROW
-    shapes.append(_axis(largest, scale, bottom, label, unit))
-    drawing = _svg(shapes, bottom + _AXIS, title)
+    shapes.append(_axis(largest, scale, bottom, label, bars.tick_unit))
+    drawing = _svg(shapes, bottom + _AXIS, bars.reading)
     return joined([legend(names), drawing])
 
 
-def span_chart(
-    rows: Sequence[SpanRow], total: float, label: Callable[[float], str], title: str
-) -> Html:
-    """Return a row of bars per place along a common axis."""
-    scale = (_WIDTH - _LEFT - 12) / (total or 1.0)
+def timeline_chart(timeline: Timeline) -> Html:
+    """Return a row of bars per lane along a common axis of time."""
+    rows, label = timeline.lanes, timeline.show
+    scale = (_WIDTH - _LEFT - 12) / (timeline.total or 1.0)
     bottom = len(rows) * _ROW
-    shapes = [_axis(total, scale, bottom, label)]
+    shapes = [_axis(timeline.total, scale, bottom, label)]
     for index, row in enumerate(rows):
         top = index * _ROW + (_ROW - _BAR) / 2
         shapes.append(_row_name(row.name, top))
-        for span in row.spans:
-            x, width = _LEFT + span.start * scale, (span.end - span.start) * scale
-            shapes.append(_bar(x, top, max(width, 0.4), span.colour, span.tooltip))
-            if width > 7 * len(span.label) + 4:
+        for task in row.tasks:
+            x, width = _LEFT + task.start * scale, (task.end - task.start) * scale
+            shapes.append(_bar(x, top, max(width, 0.4), task.kind, task.hint))
+            if width > 7 * len(task.label) + 4:
                 shapes.append(
                     tag(
                         "text",
-                        span.label,
+                        task.label,
                         x=f"{x + width / 2:.1f}",
                         y=f"{top + 14:.1f}",
                         text_anchor="middle",
@@ -124,7 +88,8 @@ def span_chart(
                         pointer_events="none",
                     )
                 )
-    return _svg(shapes, bottom + _AXIS, title)
+    drawing = _svg(shapes, bottom + _AXIS, timeline.reading)
+    return joined([legend([name for _, name in timeline.legend]), drawing])
 
 
 def _svg(shapes: Sequence[Html], height: float, title: str) -> Html:

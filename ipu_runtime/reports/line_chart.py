@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ipu_runtime.reports.axis import round_ticks
+from ipu_runtime.reports.document import Chart, Series
 from ipu_runtime.reports.markup import Html, tag
 
 _WIDTH, _HEIGHT = 920, 260
@@ -13,33 +13,15 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 14, 10, 40
 _MOST_TOOLTIPS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class PlottedLine:
-    """One curve; points that are not numbers leave a gap."""
-
-    name: str
-    points: tuple[tuple[float, float], ...]
-    colour: int = 0
-    dots: bool = False
-    """Whether to mark the points, each with its values as a tooltip."""
-    joined: bool = True
-    """Whether to connect the points."""
-    filled: bool = False
-    """Whether to colour what is below."""
-    hints: tuple[str, ...] = ()
-    """What the tooltip of every point says besides its value."""
-
-
-def line_chart(
-    lines: Sequence[PlottedLine], x_title: str, y_title: str, zero: bool = False
-) -> Html:
+def line_chart(chart: Chart) -> Html:
     """Return curves over a common pair of axes."""
-    points = [p for line in lines for p in line.points if p[1] - p[1] == 0]
+    lines = chart.series
+    points = [p for line in lines for p in _points(line) if p[1] - p[1] == 0]
     if not points:
         return tag("p", "No points.", class_="faint")
     x_low, x_high = _range([x for x, _ in points])
     y_low, y_high = _range([y for _, y in points])
-    y_low = min(y_low, 0.0) if zero else y_low
+    y_low = min(y_low, 0.0) if chart.zero else y_low
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = (x - x_low) / (x_high - x_low)
@@ -50,32 +32,34 @@ def line_chart(
         )
 
     shapes: list[Html] = []
-    for tick in round_ticks(y_low, y_high, 5):
-        _, y = place(x_low, tick)
+    unit = chart.tick_unit
+    for tick in round_ticks(y_low / unit, y_high / unit, 5):
+        _, y = place(x_low, tick * unit)
         shapes.append(_rule(_LEFT, _WIDTH - _RIGHT, y, y, "grid"))
-        shapes.append(_text(f"{tick:g}", _LEFT - 8, y + 4, "end"))
+        shapes.append(_text(chart.show(tick * unit), _LEFT - 8, y + 4, "end"))
     for tick in round_ticks(x_low, x_high, 8):
         x, _ = place(tick, y_low)
         shapes.append(_rule(x, x, _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM + 4, "axis"))
         shapes.append(_text(f"{tick:g}", x, _HEIGHT - _BOTTOM + 18, "middle"))
     base = _HEIGHT - _BOTTOM
     shapes.append(_rule(_LEFT, _WIDTH - _RIGHT, base, base, "axis"))
-    shapes.append(_text(x_title, (_LEFT + _WIDTH) / 2, _HEIGHT - 4, "middle"))
+    shapes.append(_text(chart.x_title, (_LEFT + _WIDTH) / 2, _HEIGHT - 4, "middle"))
     for line in lines:
-        colour = line.colour % 8
-        for run in _unbroken(line.points) if line.joined else ():
+        colour, points = line.colour % 8, _points(line)
+        for run in () if line.dots else _unbroken(points):
             path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(*p) for p in run))
             if line.filled:
                 begin, end = place(*run[0])[0], place(*run[-1])[0]
                 below = f"{begin:.1f},{base:.1f} {path} {end:.1f},{base:.1f}"
                 shapes.append(tag("polygon", points=below, class_=f"area f{colour}"))
             shapes.append(tag("polyline", points=path, class_=f"line s{colour}"))
-        stride = 1 if line.dots else max(1, len(line.points) // _MOST_TOOLTIPS)
-        for at, point in list(enumerate(line.points))[::stride]:
+        stride = 1 if line.dots else max(1, len(points) // _MOST_TOOLTIPS)
+        for at, point in list(enumerate(points))[::stride]:
             if point[1] - point[1] != 0:
                 continue
             x, y = place(*point)
-            hint = f"{line.name}: {point[1]:.6g} at {x_title} {point[0]:.4g}"
+            where = f"{chart.x_title} {point[0]:.4g}"
+            hint = f"{line.name}: {chart.show(point[1])} at {where}"
             if line.hints:
                 hint += f", {line.hints[at]}"
             shapes.append(
@@ -90,7 +74,11 @@ def line_chart(
                 )
             )
     box = f"0 0 {_WIDTH} {_HEIGHT}"
-    return tag("svg", *shapes, viewBox=box, role="img", aria_label=y_title)
+    return tag("svg", *shapes, viewBox=box, role="img", aria_label=chart.title)
+
+
+def _points(line: Series) -> list[tuple[float, float]]:
+    return list(zip(line.xs, line.ys, strict=True))
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 
@@ -42,38 +42,6 @@ def joined(parts: Iterable[object]) -> Html:
     return Html("".join(html(part) for part in parts))
 
 
-def table(
-    head: Sequence[object], rows: Iterable[Sequence[object]], caption: str = ""
-) -> Html:
-    """Return a table; numbers stand at the right edge of their column."""
-    rows = [list(row) for row in rows]
-    numeric = [
-        bool(rows) and all(_numeric(row[column]) for row in rows)
-        for column in range(len(head))
-    ]
-
-    def line(kind: str, cells: Sequence[object]) -> Html:
-        styles = ("n" if right else None for right in numeric)
-        pairs = zip(cells, styles, strict=True)
-        return tag("tr", *(tag(kind, cell, class_=style) for cell, style in pairs))
-
-    heading = tag("thead", line("th", head))
-    body = joined(line("td", row) for row in rows)
-    title = tag("caption", caption) if caption else ""
-    written = tag("table", title, heading, tag("tbody", body))
-    return tag("div", written, class_="wide")
-
-
-def section(title: str, *content: object) -> Html:
-    """Return a part of the page under its heading."""
-    return tag("section", tag("h2", title), *content)
-
-
-def _numeric(cell: object) -> bool:
-    text = str(cell)
-    return isinstance(cell, int | float) or text[:1].isdigit() or text == "-"
-
-
 def page(title: str, parts: Iterable[object], footer: str = "") -> str:
     """Return the text of an HTML file with the given parts."""
     style = (files("ipu_runtime.reports") / "page.css").read_text(encoding="utf-8")
@@ -87,8 +55,8 @@ def page(title: str, parts: Iterable[object], footer: str = "") -> str:
         ]
     )
     body = joined([*parts, tag("footer", footer)])
-    document = tag("html", tag("head", head), tag("body", body), lang="en")
-    return f"<!doctype html>\n{document}\n"
+    written = tag("html", tag("head", head), tag("body", body), lang="en")
+    return f"<!doctype html>\n{written}\n"
 
 
 def tiles(pairs: Iterable[tuple[object, object]]) -> Html:

@@ -12,11 +12,14 @@ from typing import Any
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
-from ipu_runtime.plan.quantities import byte_size, microseconds
+from ipu_runtime.plan.planner import walk_memory
+from ipu_runtime.plan.quantities import microseconds
 from ipu_runtime.plan.step_parts import step_words
+from ipu_runtime.reports.document import Column, Document, Note, Row, Section, Table
+from ipu_runtime.reports.document_html import document_page
 from ipu_runtime.reports.event_trace import record_event
-from ipu_runtime.reports.markup import Html, page, section, table, tag
-from ipu_runtime.reports.plan_parts import plan_parts
+from ipu_runtime.reports.memory_sections import walk_section
+from ipu_runtime.reports.plan_document import layers_section, plan_document
 from ipu_runtime.system.device_state import current_state
 from ipu_runtime.system.engine_options import current_engine_options
 from ipu_runtime.system.file_replacing import replace_file
@@ -112,52 +115,38 @@ def program_page(
     name: str, plan: Plan | None, reason: str, execution: Mapping[str, Any]
 ) -> str:
     """Return a self-contained HTML page."""
-    parts: list[Html] = [tag("h1", f"Program {name}")]
+    document = Document(f"Program {name}", ())
     if plan is None:
-        parts.append(tag("p", f"There is no plan of this program: {reason}."))
+        note = Note(f"There is no plan of this program: {reason}.")
+        sections = [Section("", (note,))]
     else:
-        parts += [*plan_parts(plan), _layers(plan)]
+        document = plan_document(plan, f"Program {name}")
+        sections = [*document.sections, walk_section(walk_memory(plan))]
+        if plan.schedule is not None:
+            sections.append(layers_section(plan.layers))
     if execution:
-        parts.append(_execution(execution, plan.replicas if plan else 1))
-    return page(f"Report of program {name}", parts, _FOOTER)
+        sections.append(_execution(execution, plan.replicas if plan else 1))
+    shown = tuple(section for section in sections if section.parts)
+    document = Document(document.title, shown, document.subtitle)
+    return document_page(document, _FOOTER, f"Report of program {name}")
 
 
-def _execution(execution: Mapping[str, Any], replicas: int) -> Html:
+def _execution(execution: Mapping[str, Any], replicas: int) -> Section:
     step = f"time of a step ({step_words(replicas)})"
     measured = execution["measured_host_ms_per_step"]
-    rows = [
-        ("executions", execution["executions"]),
-        ("steps of one replica", execution["steps_per_replica"]),
-        (
-            f"{step} on this machine, measured",
-            microseconds(1e3 * measured) if measured else "too short to tell",
+    values = {
+        "executions": str(execution["executions"]),
+        "steps of one replica": str(execution["steps_per_replica"]),
+        f"{step} on this machine, measured": (
+            microseconds(1e3 * measured) if measured else "too short to tell"
         ),
-        (
-            f"{step} on the IPU, modelled",
-            microseconds(execution["modelled_ipu_us_per_step"]),
+        f"{step} on the IPU, modelled": microseconds(
+            execution["modelled_ipu_us_per_step"]
         ),
-        (
-            "time of all steps on the IPU, modelled",
-            microseconds(1e6 * execution["modelled_ipu_s"]),
+        "time of all steps on the IPU, modelled": microseconds(
+            1e6 * execution["modelled_ipu_s"]
         ),
-    ]
-    return section("Execution", table(("", "value"), rows))
-
-
-def _layers(plan: Plan) -> Html:
-    rows = [
-        (
-            layer.name,
-            layer.kind,
-            layer.stage,
-            "x".join(str(extent) for extent in layer.output_shape),
-            f"{layer.parameters:,}",
-            microseconds(layer.forward_us),
-            microseconds(layer.backward_us),
-            byte_size(layer.memory_bytes),
-        )
-        for layer in plan.layers
-    ]
-    times = ("forward", "backward", "memory")
-    head = ("layer", "kind", "stage", "output", "parameters", *times)
-    return section("Layers (modelled)", table(head, rows))
+    }
+    rows = tuple(map(Row, values.items()))
+    table = Table((Column(), Column("value", right=True)), rows)
+    return Section("Execution", (table,))

@@ -14,10 +14,10 @@ import pytest
 from workbench.experiment.preset_store import load_preset
 from workbench.experiment.tables import spec_to_tables
 from workbench.experiment.validation import validate
-from workbench.report_html import report_page
 from workbench.runs.events import EpochEnded, Progressed, RunStatus
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import open_run
+from workbench.views.run import report_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -109,13 +109,20 @@ def test_the_browser_reads_it_as_it_was_meant(browser: Browser, page: str) -> No
 
     drawn = done.stdout
     assert drawn.count("<polyline") >= 3
-    headings = re.findall(r"<h2>([^<]*)</h2>", drawn)
+    headings = re.findall(r"<h2>([^<]*)<", drawn)
     assert headings == [
+        "Epochs",
         "Curves",
-        "Plan (modelled)",
-        "Timeline (modelled)",
-        "Memory (modelled)",
-        "Configuration",
+        "Plan",
+        "Modelled figures",
+        "Where a step's time goes",
+        "Memory of a replica's IPUs",
+        "Stages",
+        "Timeline of one pipeline run",
+        "What would help",
+        "Problems",
+        "Memory over the program of IPU 0, fullest of 2",
+        "All settings",
     ]
     assert drawn.count("<title>IPU 0, stage 0: forward of micro-batch") == 8
     assert "Refused to" not in done.stderr

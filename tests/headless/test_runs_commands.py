@@ -138,7 +138,8 @@ def test_show_tells_changes_epochs_and_the_way_on(
     assert main(["runs", "show", run_id]) == 0
 
     text = capsys.readouterr().out
-    assert "train.learning_rate = 0.5 (preset: 0.01)" in text
+    assert "Changed from the preset mnist-ipu" in text
+    assert re.search(r"train\.learning_rate +0\.5 +0\.01\n", text)
     assert "training by graph executor: convolutions" in text
     assert "The loss fell from 1.333 to 0.5333" in text
     assert f"continue it with: ipu-workbench run --resume {run_id}" in text
@@ -198,7 +199,7 @@ def test_compare_prints_only_what_differs(capsys: pytest.CaptureFixture[str]) ->
 
     assert "data.batch_size" in text
     assert "train.epochs" not in text
-    rows = {line.split("  ")[0]: line for line in text.splitlines()}
+    rows = {line.strip().split("  ")[0]: line for line in text.splitlines()}
     # By hand: 64 and 32 samples in 222 us; batches of different sizes have no best.
     assert "288,288 *" in rows["samples/s, modelled"]
     assert "144,144" in rows["samples/s, modelled"]
@@ -246,7 +247,7 @@ def test_a_sweep_prints_the_best_points_and_the_reasons_of_the_others(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "best 2 of 2 valid points by samples_per_second, modelled"
     assert lines[2].split()[:2] == ["32", "2"]
-    assert "2 points are not valid:" in lines
+    assert "2 points are not valid" in lines
     assert any("stages=9: stages: 7 layers can be cut" in line for line in lines)
 
 
@@ -291,10 +292,9 @@ def test_a_report_escapes_everything_and_needs_no_network(tmp_path: Path) -> Non
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "it &lt;broke&gt;" in text
     assert "http" not in text.replace("http-equiv", "")
-    for part in ("Curves", "document&#x27;s figures", "Memory (modelled)", "224 us"):
+    for part in ("Curves", "<td>printed</td>", "Memory of a replica", "224 us"):
         assert part in text, part
-    row = r"<code>train.epochs</code></td><td[^>]*><code>2</code></td>"
-    assert re.search(row, text)
+    assert "<td>train.epochs</td><td>2</td>" in text
 
 
 def test_a_report_that_cannot_be_written_is_one_message(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.report_html import report_page
 from workbench.runs.events import RunStatus
 from workbench.runs.run_store import open_run
 from workbench.runs.script_calls import calls_of, recorded_plan
+from workbench.views.run import report_page
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -248,8 +248,8 @@ def of_runs(
 ) -> Shown:
     """Return what `runs show`, `runs compare --explain` and `report` print of a run."""
     text, _ = command(capsys, "runs", "show", first)
-    row = next(line for line in text.splitlines() if re.match(r" +1 +0\.5 ", line))
-    heads = "host_ms_per_batch", "ipu_us_per_batch", "host_samples_per_second"
+    row = next(line for line in text.splitlines() if re.match(r" +1 +0\.50", line))
+    heads = "host_us_per_batch", "ipu_us_per_batch", "host_samples_per_second"
     cells = re.split(r"  +", row.strip())[3:7]
     shown = [
         ("runs show", name, cell)
@@ -259,10 +259,10 @@ def of_runs(
     shown += found(
         "runs compare",
         text,
-        samples_per_second=r"^samples/s, modelled +(#)",
-        host_samples_per_second=r"^samples/s, measured +(#)",
-        ipu_us_per_batch=r"^per batch, modelled, us +(#)",
-        host_ms_per_batch=r"^per batch, measured, ms +(#)",
+        samples_per_second=r"^ +samples/s, modelled +(#)",
+        host_samples_per_second=r"^ +samples/s, measured +(#)",
+        ipu_us_per_batch=r"^ +per batch, modelled, us +(#)",
+        host_ms_per_batch=r"^ +per batch, measured, ms +(#)",
     )
     shown += found(
         "explain",
@@ -277,17 +277,19 @@ def of_runs(
     shown += found(
         "report",
         html,
-        ipu_us_per_batch=r"; (#) per batch, ",
-        samples_per_second=r" per batch, (#) samples/s; ",
+        ipu_us_per_batch=r"^per batch(?:, modelled)?\n+(#)$",
+        samples_per_second=r"^samples/s(?:, modelled)?\n+(#)$",
         memory_fraction=r"memory (#) \(fullest tile\)",
-        ipu_step_us=r"A step takes (#), modelled",
-        compile_us=r"compiling (#)\.",
+        ipu_step_us=r"^(?:step|total)\n+(#)$",
+        compile_us=rf"^compilation\n({LONG})$",
         **PEAK,
-        **{name: rf"^step, {part}: (#)$" for part, name in parts(truth)},
-        **of_ipus(truth, rf"^IPU NUMBER\n(?:{BYTES}\n)+(bytes)\n(full)\nfits$"),
+        **{name: rf"^{part}\n(#)\n#\n" for part, name in parts(truth)},
+        **of_ipus(truth, rf"^NUMBER\n(bytes)\n{BYTES}\n(full)\n"),
     )
     for name in timed_rows(truth):
-        row = rf"^{name[5:]}\n\d+\n.*\n({TIME})\n({TIME})\n{TIME}\n{BYTES}$"
+        row = rf"^{name[5:]}\n\d+\n({TIME})\n({TIME})\n"
+        if name.startswith("layer_"):
+            row = rf"^{name[6:]}\n\S+\n\S+\n[\d,]+\n({TIME})\n({TIME})\n"
         shown += of_passes("report", html, name, row)
     return shown
 
@@ -314,8 +316,8 @@ async def of_app(
             await pilot.pause()
         compared = screen_text(app)
     shown: Shown = []
-    part = {name: rf"│ {each} +{BAR} +# +(#) │" for each, name in parts(truth)}
-    memory = rf"IPU NUMBER +{BAR} +(full) +(bytes)/"
+    part = {name: rf"│ {each} +(#) +# +{BAR}" for each, name in parts(truth)}
+    memory = rf"│ +NUMBER +(bytes)(?: +{BYTES})? +(full) "
     for area in ("start", "configure"):
         shown += found(
             area,
@@ -323,9 +325,9 @@ async def of_app(
             ipu_us_per_batch=r"per batch +(#)  ",
             samples_per_second=r"samples/s +(#)  ",
             memory_fraction=r"memory +(#)  ",
-            bubble_fraction=r"bubble +(#)  ",
+            **({"bubble_fraction": r"bubble +(#)  "} if piped else {}),
             epoch_us=rf"epoch +({LONG})  ",
-            compile_us=rf"compile +({LONG}) ",
+            compile_us=rf"compilation +({LONG}) ",
             **part,
         )
         shown += seen(area, texts[area], of_ipus(truth, memory))
@@ -347,16 +349,17 @@ async def of_app(
     shown += found(
         "report area",
         report,
-        ipu_us_per_batch=r"per batch (#)   samples/s",
-        samples_per_second=r"samples/s (#)  ",
-        ipu_step_us=r"│ step +(#) │",
+        ipu_us_per_batch=r"│ per batch +(#)  ",
+        samples_per_second=r"│ samples/s +(#)  ",
+        memory_fraction=r"│ memory +(#)  ",
+        ipu_step_us=r"│ (?:step|total) +(#)  ",
         **part,
     )
     panel = (row.rpartition("││")[2].strip("│ ") for row in report.splitlines())
     (peak,) = found("report area", " ".join(panel), ipu0_bytes=PEAK["peak_bytes"])
     shown.append(peak)
     for name, ending in (("bytes", "sum over tiles"), ("full", "fullest tile")):
-        (columns,) = re.findall(rf"{ending}  +(\S.*?) +│$", report, re.MULTILINE)
+        (columns,) = re.findall(rf"│ {ending}  +(\S.*?) +│$", report, re.MULTILINE)
         shown += [
             ("report area", f"ipu{ipu}_{name}", text)
             for ipu, text in enumerate(re.split("  +", columns))
@@ -442,6 +445,7 @@ async def hold(
     measured = MEASURED_MS / row["replicas"]
     rate = row["request"]["batch_size"] / measured * 1e3
     truth |= {"host_ms_per_batch": measured, "host_samples_per_second": rate}
+    truth["host_us_per_batch"] = 1e3 * measured
     wrong = [
         f"{surface}: {name} {text}, not {truth[name]:.6g}"
         for surface, name, text in shown

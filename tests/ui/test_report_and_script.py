@@ -7,11 +7,13 @@ import re
 from pathlib import Path
 
 from ipu_runtime.plan.planner import walk_memory
+from ipu_runtime.reports.document import Chart
+from ipu_runtime.reports.memory_sections import walk_parts
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.runs.scripted_runs import record_run
 from tests.ui.screen_text import screen_text
 from workbench.script_export import export_script
-from workbench.views.memory_chart import LABELS, labelled_rows
+from workbench.views.drawings import LABELS, area_rows
 
 
 async def test_report_puts_the_plan_beside_what_was_measured(
@@ -105,10 +107,10 @@ async def test_memory_over_the_program_is_drawn_in_a_small_window(
         width = app.query_one("#report-memory-text").content_size.width
     plan = app.experiment.draft.plan
     assert plan is not None
-    area = labelled_rows(walk_memory(plan)[0], width - LABELS, 6)
-    for label, cells in area:
-        row = f"{label}{''.join(text for text, _ in cells)}".rstrip()
-        assert row in text
+    chart = walk_parts(walk_memory(plan)[0])[0]
+    assert isinstance(chart, Chart)
+    for cells in area_rows(chart, width - LABELS, 6):
+        assert "".join(span.text for span in cells).rstrip() in text
     assert "|forward" in text
 
 

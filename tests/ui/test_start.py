@@ -35,7 +35,7 @@ async def test_default_preset_shows_its_description_and_plan(make_app: MakeApp) 
         await pilot.pause()
         text = screen_text(app)
     assert "One model over two IPUs" in text
-    assert "where a step's time goes" in text
+    assert "Where a step's time goes" in text
     assert "drops 96 of 60,000" in text
 
 

@@ -26,7 +26,6 @@ from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.preset_store import PresetError, load_preset
 from workbench.experiment.validation import validate
 from workbench.planning.experiment_plan import plan_experiment, plan_request
-from workbench.report_html import report_page
 from workbench.runs.event_json import event_from_json, to_line
 from workbench.runs.record_files import RecordError, read_lines
 from workbench.runs.run_checkpoint import load
@@ -35,6 +34,7 @@ from workbench.runs.run_store import open_run
 from workbench.script_export import ScriptError, export_script
 from workbench.sweeps.sweep_grid import Axis
 from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
+from workbench.views.run import report_page
 
 
 def _tables() -> dict[str, Any]:

@@ -7,12 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ipu_runtime.reports.axis import round_ticks
-from workbench.charts.thinning import thin
+from ipu_runtime.reports.document import Chart
+from ipu_runtime.reports.plain_text import without_terminal_codes
+from workbench.charts.points import thin
 from workbench.runs.series import Curve
 
 Colour = tuple[int, int, int] | str | None
 """Red, green, blue; or a name of the terminal's palette; or the terminal's own."""
 
+MARKERS = ("●", "▲", "■", "◆", "+", "%")
+"""Of several curves in text."""
+_TEXT_HEIGHT = 14
 _POINTS_PER_COLUMN = 2
 _ROOM_FOR_LABEL = 8
 _SIGNS = 4
@@ -31,7 +36,7 @@ _TO_ASCII = str.maketrans("│─┌┐└┘├┤┬┴┼", "|-+++++++++")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve of a chart."""
+    """One curve of a plot."""
 
     curve: Curve
     colour: Colour = None
@@ -43,7 +48,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
+class Plot:
     """What to draw, without its size."""
 
     lines: tuple[Line, ...]
@@ -68,7 +73,7 @@ def load_plotext() -> Any:
     return plotext
 
 
-def draw(chart: Chart, width: int, height: int) -> str:
+def draw(plot: Plot, width: int, height: int) -> str:
     """Return the chart as `height` lines of `width` cells with colour codes."""
     plotext = load_plotext()
     plotext.clear_figure()
@@ -77,35 +82,36 @@ def draw(chart: Chart, width: int, height: int) -> str:
     plotext.theme("clear")
     plotext.canvas_color("default")
     plotext.axes_color("default")
-    if chart.axis_colour is not None:
-        plotext.ticks_color(chart.axis_colour)
+    if plot.axis_colour is not None:
+        plotext.ticks_color(plot.axis_colour)
     plotext.frame(False)
     plotext.xaxes(True, False)
     plotext.yaxes(True, False)
-    lines = [_drawable(line, chart, width) for line in chart.lines]
+    lines = [_drawable(line, plot, width) for line in plot.lines]
     lines = [line for line in lines if line.curve.xs]
     if lines:
-        _set_axes(plotext, chart, lines, width, height)
-        _draw_references(plotext, chart, lines, width)
-        _draw_broken(plotext, chart, lines, height)
-        if chart.cursor is not None and (chart.cursor > 0 or not chart.log_x):
-            position = _scale(chart.cursor, chart.log_x)
-            plotext.vertical_line(position, color=chart.axis_colour)
+        _set_axes(plotext, plot, lines, width, height)
+        _draw_references(plotext, plot, lines, width)
+        _draw_broken(plotext, plot, lines, height)
+        if plot.cursor is not None and (plot.cursor > 0 or not plot.log_x):
+            position = _scale(plot.cursor, plot.log_x)
+            plotext.vertical_line(position, color=plot.axis_colour)
     for line in lines:
-        if chart.ascii_only:
+        if plot.ascii_only:
             marker = "." if line.faint else _plain(line.sign or line.marker)
         else:
             marker = line.marker
         connected = len(line.curve.xs) > 1 and not line.faint
-        plot = plotext.plot if connected else plotext.scatter
-        plot(list(line.curve.xs), list(line.curve.ys), marker=marker, color=line.colour)
+        stroke = plotext.plot if connected else plotext.scatter
+        xs, ys = list(line.curve.xs), list(line.curve.ys)
+        stroke(xs, ys, marker=marker, color=line.colour)
     signed = [line for line in lines if line.sign]
     for place, line in enumerate(signed):
-        sign = _plain(line.sign) if chart.ascii_only else line.sign
+        sign = _plain(line.sign) if plot.ascii_only else line.sign
         xs, ys = _signed_points(line.curve, place / len(signed))
         plotext.scatter(xs, ys, marker=sign, color=line.colour)
     text: str = plotext.build()
-    return text.translate(_TO_ASCII) if chart.ascii_only else text
+    return text.translate(_TO_ASCII) if plot.ascii_only else text
 
 
 def _plain(marker: str) -> str:
@@ -123,32 +129,30 @@ def _scale(value: float, log: bool) -> float:
     return math.log10(value) if log else value
 
 
-def _drawable(line: Line, chart: Chart, width: int) -> Line:
+def _drawable(line: Line, plot: Plot, width: int) -> Line:
     points = [
-        (_scale(x, chart.log_x), _scale(y, chart.log_y))
+        (_scale(x, plot.log_x), _scale(y, plot.log_y))
         for x, y in zip(line.curve.xs, line.curve.ys, strict=True)
-        if math.isfinite(y)
-        and (x > 0 or not chart.log_x)
-        and (y > 0 or not chart.log_y)
+        if math.isfinite(y) and (x > 0 or not plot.log_x) and (y > 0 or not plot.log_y)
     ]
     curve = Curve(tuple(x for x, _ in points), tuple(y for _, y in points))
     return replace(line, curve=thin(curve, max(4, _POINTS_PER_COLUMN * width)))
 
 
 def _set_axes(
-    plotext: Any, chart: Chart, lines: list[Line], width: int, height: int
+    plotext: Any, plot: Plot, lines: list[Line], width: int, height: int
 ) -> None:
     xs = [x for line in lines for x in (line.curve.xs[0], line.curve.xs[-1])]
-    xs += _broken(chart)
-    ys = [y for line in lines for y in line.curve.ys] + _references(chart)
+    xs += _broken(plot)
+    ys = [y for line in lines for y in line.curve.ys] + _references(plot)
     low, high = _widened(min(xs), max(xs))
-    positions, labels = _ticks(low, high, chart.log_x, max(2, width // 14))
+    positions, labels = _ticks(low, high, plot.log_x, max(2, width // 14))
     plotext.xlim(low, high)
     plotext.xticks(positions, labels)
-    if chart.x_label and height >= _ROOM_FOR_LABEL:
-        plotext.xlabel(chart.x_label)
+    if plot.x_label and height >= _ROOM_FOR_LABEL:
+        plotext.xlabel(plot.x_label)
     low, high = _widened(min(ys), max(ys))
-    positions, labels = _ticks(low, high, chart.log_y, max(2, height // 3))
+    positions, labels = _ticks(low, high, plot.log_y, max(2, height // 3))
     plotext.ylim(min(low, positions[0]), max(high, positions[-1]))
     plotext.yticks(positions, labels)
 
@@ -170,35 +174,35 @@ def _ticks(
     return [math.log10(tick) for tick in ticks], [tick_label(tick) for tick in ticks]
 
 
-def _references(chart: Chart) -> list[float]:
-    usable = [y for y in chart.references if y > 0 or not chart.log_y]
-    return [_scale(y, chart.log_y) for y in usable]
+def _references(plot: Plot) -> list[float]:
+    usable = [y for y in plot.references if y > 0 or not plot.log_y]
+    return [_scale(y, plot.log_y) for y in usable]
 
 
-def _draw_references(plotext: Any, chart: Chart, lines: list[Line], width: int) -> None:
+def _draw_references(plotext: Any, plot: Plot, lines: list[Line], width: int) -> None:
     begin = min(line.curve.xs[0] for line in lines)
     end = max(line.curve.xs[-1] for line in lines)
     count = max(2, width // 3)
     xs = [begin + (end - begin) * index / count for index in range(count + 1)]
-    marker = "." if chart.ascii_only else "·"
-    for y in _references(chart):
-        plotext.scatter(xs, [y] * len(xs), marker=marker, color=chart.axis_colour)
+    marker = "." if plot.ascii_only else "·"
+    for y in _references(plot):
+        plotext.scatter(xs, [y] * len(xs), marker=marker, color=plot.axis_colour)
 
 
-def _broken(chart: Chart) -> list[float]:
-    usable = [x for x in chart.broken if x > 0 or not chart.log_x]
-    return [_scale(x, chart.log_x) for x in usable]
+def _broken(plot: Plot) -> list[float]:
+    usable = [x for x in plot.broken if x > 0 or not plot.log_x]
+    return [_scale(x, plot.log_x) for x in usable]
 
 
-def _draw_broken(plotext: Any, chart: Chart, lines: list[Line], height: int) -> None:
+def _draw_broken(plotext: Any, plot: Plot, lines: list[Line], height: int) -> None:
     """Draw a column of crosses where a curve ends because it has no numbers."""
-    ys = [y for line in lines for y in line.curve.ys] + _references(chart)
+    ys = [y for line in lines for y in line.curve.ys] + _references(plot)
     low, high = _widened(min(ys), max(ys))
     count = max(2, height // 2)
     column = [low + (high - low) * index / count for index in range(count + 1)]
-    marker = "x" if chart.ascii_only else "✗"
-    for x in _broken(chart):
-        colour = chart.broken_colour
+    marker = "x" if plot.ascii_only else "✗"
+    for x in _broken(plot):
+        colour = plot.broken_colour
         plotext.scatter([x] * len(column), column, marker=marker, color=colour)
 
 
@@ -224,3 +228,23 @@ def tick_label(value: float) -> str:
         if size >= limit:
             return f"{value / divisor:.3g}{unit}"
     return "0" if size < 1e-12 else f"{value:.4g}"
+
+
+def curves(chart: Chart, width: int, *, ascii_only: bool = False) -> list[str]:
+    """Return a chart as lines without colours; several curves are told by signs."""
+    drawn = [series for series in chart.series if not series.dots]
+    lines = tuple(
+        Line(
+            Curve(series.xs, series.ys),
+            marker=MARKERS[at % len(MARKERS)] if len(drawn) > 1 else "braille",
+        )
+        for at, series in enumerate(drawn)
+    )
+    text = draw(Plot(lines, ascii_only=ascii_only), width, _TEXT_HEIGHT)
+    names = [
+        f"{_plain(line.marker) if ascii_only else line.marker} {series.name}"
+        for line, series in zip(lines, drawn, strict=True)
+        if len(drawn) > 1
+    ]
+    rows = without_terminal_codes(text).splitlines()
+    return [*names, *(row.rstrip() for row in rows)]

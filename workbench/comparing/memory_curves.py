@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import walk_memory
-from ipu_runtime.reports.memory_words import fullest_walk
+from ipu_runtime.reports.plan_words import fullest_walk
 from workbench.experiment.validation import validate
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.runs.run_store import StoredRun

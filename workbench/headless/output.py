@@ -19,8 +19,7 @@ from ipu_runtime.system.file_replacing import replace_file
 from workbench.headless.diagnostics import UsageError, say
 from workbench.runs.record_files import explained
 from workbench.views.cells import cell_width, pad
-from workbench.views.layout import TextStyle
-from workbench.views.text import document_text
+from workbench.views.layout import TextStyle, document_text
 
 
 def print_line(text: str = "") -> None:

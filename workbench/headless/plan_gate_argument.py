@@ -8,9 +8,10 @@ from typing import Any
 
 from ipu_runtime.plan.plan_json import plan_to_json
 from ipu_runtime.plan.problem import Problem
+from ipu_runtime.reports.document import Document, Section
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.experiment_argument import read_experiment
-from workbench.headless.output import print_line
+from workbench.headless.output import print_document, print_line
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.planning.plan_gate import (
     FIGURE_NAMES,
@@ -21,8 +22,6 @@ from workbench.planning.plan_gate import (
     parse_condition,
 )
 from workbench.runs.record_files import UnknownRecord, read_json
-from workbench.views.layout import TextStyle
-from workbench.views.text import part_text
 
 
 def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +72,8 @@ def gate_keeps(
 def print_comparison(plan: PlanFigures, other: PlanFigures, name: str) -> None:
     """Print this plan's figures beside those of the other."""
     print_line()
-    for line in part_text(compared_table(plan, other, name), TextStyle()):
-        print_line(line)
+    section = Section("", (compared_table(plan, other, name),))
+    print_document(Document("", (section,)))
 
 
 def _other_plan(args: argparse.Namespace) -> PlanFigures:

@@ -1,4 +1,4 @@
-"""What would help an experiment, and how it is told on every screen."""
+"""What would help an experiment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from ipu_runtime.plan.advice import Advice, advise
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.quantities import microseconds, share
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.shared_layers import shared_spans
 from workbench.planning.staged_spec import changed_values, staged_spec
@@ -35,17 +34,3 @@ def advise_experiment(
         else item
         for item in found
     )
-
-
-def advice_words(advice: Advice) -> str:
-    """Return what to do, and what comes of it."""
-    fits = "fits, " * advice.fits
-    us, less = microseconds(advice.us_per_batch), share(abs(advice.saved))
-    word = "less" if advice.saved >= 0 else "more"
-    return f"{advice.what}: {fits}{us} per batch, {less} {word}"
-
-
-def reason_words(advice: Advice) -> str:
-    """Return why, with the part of a step that changes most."""
-    after = microseconds(advice.after_us) if advice.after_us else "0"
-    return f"{advice.reason}: {advice.part} {microseconds(advice.before_us)} to {after}"

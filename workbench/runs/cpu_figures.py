@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.quantities import count, microseconds, plural
 from workbench.experiment.field_differences import changed_fields
-from workbench.experiment.printed_figures import PrintedFigures, printed_figures
-from workbench.experiment.tables import field_value
+from workbench.experiment.printed_figures import printed_figures
 from workbench.runs.run_store import list_runs
 
 _NO_MATTER = ("train.epochs",)
@@ -45,47 +42,8 @@ def same_times(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(path.startswith("experiment.") or path in _NO_MATTER for path in changed)
 
 
-def cpu_rows(
-    printed: PrintedFigures, measured: Measured | None
-) -> list[tuple[str, str, str]]:
-    """Return the times per batch that are known: title, value and a note."""
-    rows = []
-    times = [item.step_us for item in printed.comparable if item.step_us is not None]
-    if times:
-        low, high = (microseconds(time) for time in (min(times), max(times)))
-        value = low if low == high else f"{low} to {high}"
-        rows.append(("document", value, "per batch"))
-    if measured is None:
-        rows.append(("measured", "-", "no run with these settings"))
-    else:
-        rate = f"{count(measured.samples_per_second)} samples/s"
-        value = microseconds(measured.ms_per_batch * 1e3)
-        rows.append(("measured", value, f"per batch, {rate}, {measured.where}"))
-    return rows
-
-
-def cpu_lines(
-    plan: Plan, title: str, tables: Mapping[str, Any], preset: str
-) -> list[str]:
-    """Return what can be said of an experiment on the CPU, as text."""
-    printed = printed_figures(tables, preset)
-    rows = cpu_rows(printed, newest_measured(tables, preset))
-    width = max(len(value) for _, value, _ in rows)
-    dtype = field_value(tables, "model.dtype") or plan.request.model.dtype
-    samples = plural(plan.request.batch_size, "sample")
-    lines = [
-        title,
-        f"CPU, {dtype}",
-        "",
-        f"Not modelled: {plan.not_modelled}",
-        *(f"  {name:<10}{value:>{width}}  {note}" for name, value, note in rows),
-        f"  epoch     {plan.steps_per_epoch:,} batches of {samples}",
-    ]
-    return [*lines, *([printed.why_not] if printed.why_not else [])]
-
-
 def cpu_json(tables: Mapping[str, Any], preset: str) -> dict[str, Any]:
-    """Return the same as plain data; null is what is not known."""
+    """Return the times that are known as plain data; null is what is not."""
     printed = printed_figures(tables, preset).comparable
     measured = newest_measured(tables, preset)
     return {

@@ -104,7 +104,7 @@ def _stages(
         Column("slack", right=True),
         Column("memory", right=True),
         Column("sum over tiles", right=True, rank=1),
-        Column("layers", least=16),
+        Column("layers", least=16, fills=True),
     )
     return Table(columns, tuple(rows))
 

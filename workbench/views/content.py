@@ -15,7 +15,6 @@ from ipu_runtime.reports.document import (
     STRONG,
     WARN,
     Document,
-    Part,
     Section,
     Table,
 )
@@ -24,7 +23,6 @@ from workbench.views.layout import (
     TableLayout,
     TextStyle,
     document_lines,
-    part_lines,
     section_lines,
 )
 
@@ -94,8 +92,3 @@ def listed(table: Table, width: int) -> tuple[Content, list[tuple[str, Content]]
 def section_rows(section: Section, style: TextStyle) -> list[Content]:
     """Return the lines of a section."""
     return [styled(row) for row in section_lines(section, style)]
-
-
-def part_rows(part: Part, style: TextStyle) -> list[Content]:
-    """Return the lines of a part."""
-    return [styled(row) for row in part_lines(part, style)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ipu_runtime.reports.document import (
@@ -11,6 +11,7 @@ from ipu_runtime.reports.document import (
     PLAIN,
     Bar,
     Cell,
+    Chart,
     Column,
     Document,
     Line,
@@ -19,9 +20,18 @@ from ipu_runtime.reports.document import (
     Row,
     Section,
     Span,
+    StackedBars,
     Table,
+    Tiles,
+    Timeline,
 )
 from workbench.views.cells import bar, cell_width, cut, fit, pad, wrapped
+from workbench.views.drawings import (
+    LABELS,
+    area_rows,
+    level_sign,
+    timeline_lines,
+)
 
 Spans = tuple[Span, ...]
 """One line of the screen."""
@@ -38,6 +48,13 @@ class TextStyle:
     """Cells before everything that stands under a heading."""
     spaced: bool = True
     """Whether an empty line parts the sections."""
+    area_height: int = 10
+
+
+def document_text(document: Document, style: TextStyle) -> list[str]:
+    """Return a document as text for commands: words without their tones."""
+    lines = document_lines(document, style)
+    return ["".join(span.text for span in line).rstrip() for line in lines]
 
 
 def document_lines(document: Document, style: TextStyle) -> list[Spans]:
@@ -46,7 +63,8 @@ def document_lines(document: Document, style: TextStyle) -> list[Spans]:
     if document.title:
         lines.append((Span(document.title, HEADING),))
     if document.subtitle:
-        lines.append((Span(document.subtitle, MUTED),))
+        words = document.subtitle.replace("·", "|" if style.ascii_only else "·")
+        lines += [(Span(row, MUTED),) for row in wrapped(words, style.width)]
     for section in document.sections:
         if lines and style.spaced:
             lines.append(())
@@ -58,7 +76,7 @@ def section_lines(section: Section, style: TextStyle) -> list[Spans]:
     """Return a section with its heading."""
     lines: list[Spans] = []
     if section.heading:
-        lines.append(_heading(section, style.width))
+        lines += _heading(section, style.width)
     indent = style.indent if section.heading else 0
     inner = replace(style, width=style.width - indent)
     for part in section.parts:
@@ -67,12 +85,14 @@ def section_lines(section: Section, style: TextStyle) -> list[Spans]:
     return lines
 
 
-def _heading(section: Section, width: int) -> Spans:
-    room = width - cell_width(section.heading)
-    if not section.aside:
-        return (Span(section.heading, HEADING),)
-    aside = cut(section.aside, max(0, room - 2))
-    return Span(section.heading, HEADING), Span(f"  {aside}", MUTED)
+def _heading(section: Section, width: int) -> list[Spans]:
+    """Return the heading, with as much of what stands beside it as there is room."""
+    rows = [Span(row, HEADING) for row in wrapped(section.heading, width)]
+    room = width - cell_width(rows[-1].text) - len(_GAP)
+    if not section.aside or room < 1:
+        return [(row,) for row in rows]
+    beside = Span(_GAP + cut(section.aside, room), MUTED)
+    return [*((row,) for row in rows[:-1]), (rows[-1], beside)]
 
 
 def part_lines(part: Part, style: TextStyle) -> list[Spans]:
@@ -90,6 +110,34 @@ def part_lines(part: Part, style: TextStyle) -> list[Spans]:
             return [part.spans]
         case Table():
             return TableLayout.of(part, style).lines()
+        case Timeline():
+            drawn = timeline_lines(part, style.width, ascii_only=style.ascii_only)
+            return [(Span(row),) for row in drawn]
+        case Chart():
+            return _chart_lines(part, style)
+        case StackedBars():
+            return []
+        case Tiles():
+            figures = tuple(Row((name, value)) for name, value in part.pairs)
+            columns = Column(), Column(right=True)
+            return part_lines(Table(columns, figures), style)
+
+
+def _chart_lines(chart: Chart, style: TextStyle) -> list[Spans]:
+    """Return a chart with its reading: an area, or curves that are drawn."""
+    ascii_only = style.ascii_only
+    if not any(series.filled for series in chart.series):
+        # Late: drawing loads plotext, 80 ms that no text without curves should pay.
+        from workbench.charts.plotting import curves
+
+        drawn = curves(chart, min(style.width, 100), ascii_only=ascii_only)
+        return [*part_lines(Note(chart.reading), style), *((Span(x),) for x in drawn)]
+    width = max(style.width - LABELS, 8)
+    rows = area_rows(chart, width, style.area_height, ascii_only=ascii_only)
+    sign = level_sign(ascii_only=ascii_only)
+    for text in (chart.reading, f"{sign} {chart.level_reading}"):
+        rows += part_lines(Note(text), style)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +155,9 @@ class TableLayout:
     def of(cls, table: Table, style: TextStyle) -> TableLayout:
         """Give columns the width that their cells take, or that is left for them.
 
-        Where that is too much, in this order: gaps and bars shrink, columns of a rank
-        go, texts are cut. Bars then have what is left over.
+        Where that is too much, in this order: columns of a rank above 1 go, gaps
+        shrink, columns of rank 1 go, texts are cut. Columns that fill, and bars, then
+        have what is left over.
         """
         shown = list(range(len(table.columns)))
         natural = [_natural(table, at) for at in shown]
@@ -119,7 +168,7 @@ class TableLayout:
             ranks = [table.columns[at].rank for at in shown]
             if over <= 0:
                 break
-            if gap == _GAP:
+            if gap == _GAP and max(ranks) < 2:
                 gap = _NARROW_GAP
             elif max(ranks):
                 # Of several with one rank, the last.
@@ -130,8 +179,9 @@ class TableLayout:
         columns = [table.columns[at] for at in shown]
         if over > 0:
             widths = _cut_widths(columns, widths, over)
-        elif any(column.bar[1] for column in columns):
-            widths = _grown(columns, widths, -over)
+        else:
+            wanted = [_wanted(table, at) for at in shown]
+            widths = _grown(widths, wanted, -over)
         return cls(table, style, tuple(shown), tuple(widths), gap)
 
     def lines(self) -> list[Spans]:
@@ -213,9 +263,15 @@ class TableLayout:
         return _stripped(line)
 
 
-def _natural(table: Table, at: int) -> int:
-    """Return the cells that a column takes at least: bars, their least."""
+def _natural(table: Table, at: int, *, whole: bool = False) -> int:
+    """Return the cells that a column takes at least: bars, their least.
+
+    Args:
+        whole: Count the texts of a column that fills, too.
+    """
     column = table.columns[at]
+    if column.fills and not whole:
+        return max(cell_width(column.title), column.least)
     return max(
         cell_width(column.title),
         *(
@@ -251,16 +307,21 @@ def _cut_widths(columns: list[Column], widths: list[int], over: int) -> list[int
     return widths
 
 
-def _grown(columns: list[Column], widths: list[int], left: int) -> list[int]:
-    """Share out what is left over to the columns of bars."""
-    bars = [at for at, column in enumerate(columns) if column.bar[1]]
-    widths = list(widths)
-    for number, at in enumerate(bars):
-        share = left // (len(bars) - number)
-        grown = min(max(columns[at].bar[1], widths[at]), widths[at] + share)
-        left -= grown - widths[at]
-        widths[at] = grown
-    return widths
+def _wanted(table: Table, at: int) -> int:
+    """Return the cells that a column has use for: bars, their most."""
+    column = table.columns[at]
+    return max(column.bar[1], _natural(table, at, whole=True))
+
+
+def _grown(widths: list[int], wanted: list[int], left: int) -> list[int]:
+    """Share out what is left over to the columns that have use for more."""
+    grown = list(widths)
+    growing = [at for at, width in enumerate(widths) if wanted[at] > width]
+    for number, at in enumerate(growing):
+        more = min(wanted[at] - grown[at], left // (len(growing) - number))
+        grown[at] += more
+        left -= more
+    return grown
 
 
 def _spans(cell: str | Span | tuple[Span, ...], tone: str) -> list[Span]:
@@ -282,9 +343,3 @@ def _stripped(line: list[Span]) -> Spans:
     if line:
         line[-1] = Span(line[-1].text.rstrip(), line[-1].tone)
     return tuple(line)
-
-
-def plain_lines(lines: Sequence[Spans]) -> Iterator[str]:
-    """Yield the words of lines, without their tones."""
-    for line in lines:
-        yield "".join(span.text for span in line)

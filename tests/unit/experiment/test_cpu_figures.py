@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ipu_runtime.plan.plan_json import plan_to_json
-from ipu_runtime.reports.plan_parts import plan_parts
+from ipu_runtime.reports.document import Document
+from ipu_runtime.reports.plan_document import plan_document
 from workbench.comparing.compare import compare_runs
 from workbench.comparing.explaining import explain
 from workbench.editing.consequences import consequence
@@ -17,13 +18,19 @@ from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.preset_store import load_preset
 from workbench.experiment.tables import spec_to_tables
 from workbench.planning.experiment_plan import plan_experiment, plan_inference
-from workbench.runs.cpu_figures import cpu_json, cpu_lines
+from workbench.runs.cpu_figures import cpu_json
 from workbench.runs.events import EpochEnded, RunStatus
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import StoredRun, open_run
 from workbench.runs.run_summary import noted
 from workbench.sweeps.sweep_grid import Point
 from workbench.sweeps.sweep_point import plan_point
+from workbench.views.cpu import cpu_document
+from workbench.views.layout import TextStyle, document_text
+
+
+def _text(document: Document) -> str:
+    return "\n".join(document_text(document, TextStyle()))
 
 
 def _spec(name: str, *changes: str) -> ExperimentSpec:
@@ -57,7 +64,7 @@ def test_no_device_has_figures_of_it(planner: object) -> None:
     assert not numbers
     assert (plan.memory, plan.stages, plan.layers, plan.step) == ((), (), (), None)
     assert "execution.api = cpu" in content["not_modelled"]
-    assert " us" not in str(plan_parts(plan))
+    assert " us" not in str(plan_document(plan, "").sections)
 
 
 def test_the_documents_and_the_measured_time_stand_there_instead() -> None:
@@ -65,10 +72,10 @@ def test_the_documents_and_the_measured_time_stand_there_instead() -> None:
     tables = spec_to_tables(spec)
     plan = plan_experiment(spec)
 
-    before = "\n".join(cpu_lines(plan, "title", tables, "mnist-cpu"))
+    before = _text(cpu_document(plan, "title", tables, "mnist-cpu"))
     _run("mnist-cpu", "train.epochs=1")
     _run("mnist-cpu", "data.batch_size=8")
-    after = "\n".join(cpu_lines(plan, "title", tables, "mnist-cpu"))
+    after = _text(cpu_document(plan, "title", tables, "mnist-cpu"))
 
     assert "document  10.0 ms  per batch" in before
     assert "no run with these settings" in before

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ipu_runtime.plan.problem import Severity
+from ipu_runtime.reports.plan_document import plan_document
 from workbench.data.dataset import load_prepared
 from workbench.data.dataset_facts import DatasetError
 from workbench.data.sample_counts import (
@@ -20,8 +21,7 @@ from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.script_export import export_script
-from workbench.views.layout import TextStyle
-from workbench.views.plan_text import plan_lines
+from workbench.views.layout import TextStyle, document_text
 
 TEN = "execution.steps_per_execution=10"
 MADE_UP = ("data.dataset=synthetic", "execution.steps_per_execution=epoch")
@@ -62,7 +62,9 @@ def test_executions_that_do_not_divide_the_batches_are_no_problem_any_more() -> 
     assert plan.problems == ()
     assert (plan.steps_per_epoch, plan.executions_per_epoch) == (930, 93)
     assert sample_words(spec) == "930 batches an epoch, drops 480 of 60,000 samples"
-    text = "\n".join(plan_lines(plan, "", TextStyle(100), sample_words(spec)))
+    text = "\n".join(
+        document_text(plan_document(plan, "", sample_words(spec)), TextStyle(100))
+    )
     assert "930 steps, 93 executions of 10" in text
     assert "drops 480 of 60,000 samples" in text
 
@@ -164,7 +166,9 @@ def test_a_steady_state_has_the_starts_of_long_executions() -> None:
 def test_an_epoch_too_short_for_its_figures_says_so() -> None:
     def said(*changes: str) -> str:
         plan = plan_experiment(_spec("mnist-ipu-faster", *changes))
-        return " ".join(" ".join(plan_lines(plan, "", TextStyle(200))).split())
+        return " ".join(
+            " ".join(document_text(plan_document(plan, ""), TextStyle(200))).split()
+        )
 
     made_up = said(*MADE_UP, "data.train_samples=640")
     assert "a steady state, with executions of 1000 steps" in made_up

@@ -7,16 +7,13 @@ import itertools
 import pytest
 
 from ipu_runtime.plan.rules.weight_updates import update_changes
+from ipu_runtime.reports.plan_words import advice_words, reason_words
 from workbench.editing.draft import Draft, blocking_problems, with_values
 from workbench.editing.mending import change_words, mending_values
 from workbench.editing.stage_editor import StageEditor
 from workbench.editing.stage_moves import cut_evenly, remove_stage
 from workbench.experiment.preset_store import list_presets, load_preset
-from workbench.planning.advising import (
-    advice_words,
-    advise_experiment,
-    reason_words,
-)
+from workbench.planning.advising import advise_experiment
 from workbench.planning.experiment_plan import plan_experiment
 
 ACCUMULATION = "execution.gradient_accumulation"

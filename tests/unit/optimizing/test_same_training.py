@@ -24,9 +24,8 @@ from workbench.planning.same_training import (
     training_changes,
     update_samples,
 )
-from workbench.views.layout import TextStyle
+from workbench.views.layout import TextStyle, document_text
 from workbench.views.outcome import outcome_document, outcome_row
-from workbench.views.text import document_text
 
 PRESETS = [preset.name for preset in list_presets()]
 

@@ -9,10 +9,10 @@ import pytest
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request_json import request_from_json, request_to_json
+from ipu_runtime.reports.plan_document import plan_document
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.planning.experiment_plan import plan_experiment, plan_request
-from workbench.views.layout import TextStyle
-from workbench.views.plan_text import plan_lines
+from workbench.views.layout import TextStyle, document_text
 
 RACKS = (
     "execution.system=Pod256",
@@ -161,10 +161,12 @@ def test_gradients_travel_between_ipus_however_many_hosts_there_are() -> None:
 
 
 def test_text_says_who_has_what() -> None:
-    text = "\n".join(plan_lines(_pod(4), "title", TextStyle(120, ascii_only=True)))
+    text = "\n".join(document_text(plan_document(_pod(4), ""), TextStyle(120, True)))
     assert "64 replicas | 4 instances of 16 IPUs | 4 hosts" in text
     assert "each host" in text
-    alone = "\n".join(plan_lines(_plan("mnist-ipu"), "title", TextStyle(120)))
+    alone = "\n".join(
+        document_text(plan_document(_plan("mnist-ipu"), ""), TextStyle(120))
+    )
     assert "instance" not in alone
 
 

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.charts.plotting import Chart, Line, draw, log_ticks
-from workbench.charts.smoothing import LEVELS, next_level, smooth
-from workbench.charts.thinning import thin
+from workbench.charts.plotting import Line, Plot, draw, log_ticks
+from workbench.charts.points import LEVELS, next_level, smooth, thin
 from workbench.runs.describe import describe
 from workbench.runs.series import Curve
 
@@ -60,21 +59,21 @@ def test_thinning_keeps_ends_and_extremes(ys: list[float], points: int) -> None:
 
 @pytest.mark.parametrize(("log_x", "log_y"), [(False, False), (True, True)])
 def test_chart_has_exactly_its_size(log_x: bool, log_y: bool) -> None:
-    chart = Chart((Line(FALLING),), (5.0,), 50.0, log_x, log_y)
+    chart = Plot((Line(FALLING),), (5.0,), 50.0, log_x, log_y)
     lines = plain(draw(chart, 60, 12))
     assert len(lines) == 12
     assert {len(line) for line in lines} == {60}
 
 
 def test_curve_falls_on_the_screen_when_its_values_fall() -> None:
-    lines = plain(draw(Chart((Line(FALLING, marker="#"),), ascii_only=True), 60, 12))
+    lines = plain(draw(Plot((Line(FALLING, marker="#"),), ascii_only=True), 60, 12))
     first = next(i for i, line in enumerate(lines) if "*" in line)
     last = max(i for i, line in enumerate(lines) if "*" in line)
     assert lines[first].index("*") < lines[last].index("*")
 
 
 def test_straight_line_is_straight_on_log_axes() -> None:
-    chart = Chart((Line(FALLING, marker="#"),), log_x=True, log_y=True, ascii_only=True)
+    chart = Plot((Line(FALLING, marker="#"),), log_x=True, log_y=True, ascii_only=True)
     lines = [line for line in plain(draw(chart, 60, 12))[:-2]]
     middles = [
         (line.index("*") + line.rindex("*")) / 2 for line in lines if "*" in line
@@ -84,7 +83,7 @@ def test_straight_line_is_straight_on_log_axes() -> None:
 
 
 def test_ascii_chart_has_plain_characters_only() -> None:
-    chart = Chart((Line(FALLING),), (5.0,), 50.0, ascii_only=True)
+    chart = Plot((Line(FALLING),), (5.0,), 50.0, ascii_only=True)
     assert "".join(plain(draw(chart, 60, 12))).isascii()
 
 
@@ -101,7 +100,7 @@ def test_ascii_chart_has_plain_characters_only() -> None:
 )
 @pytest.mark.parametrize("log", [False, True])
 def test_odd_curves_are_drawn_too(curve: Curve, log: bool) -> None:
-    chart = Chart((Line(curve),), (0.5,), 1.0, log, log)
+    chart = Plot((Line(curve),), (0.5,), 1.0, log, log)
     assert len(plain(draw(chart, 40, 8))) == 8
 
 

@@ -9,15 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_runtime.reports.axis import round_ticks
-from ipu_runtime.reports.bar_chart import (
-    Span,
-    SpanRow,
+from ipu_runtime.reports.bar_chart import stacked_bars, timeline_chart
+from ipu_runtime.reports.document import (
+    Chart,
+    Column,
+    Lane,
+    Row,
+    Series,
+    StackedBars,
     StackedRow,
-    span_chart,
-    stacked_bars,
+    Table,
+    Task,
+    Timeline,
 )
-from ipu_runtime.reports.line_chart import PlottedLine, line_chart
-from ipu_runtime.reports.markup import Html, html, page, table, tag
+from ipu_runtime.reports.document_html import part_html
+from ipu_runtime.reports.line_chart import line_chart
+from ipu_runtime.reports.markup import Html, html, page, tag
 
 VISIBLE = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"))
 
@@ -43,7 +50,9 @@ def test_only_declared_html_passes_unescaped() -> None:
 
 
 def test_numbers_stand_right_and_texts_left() -> None:
-    cells = re.findall(r"<td( class=\"n\")?>", table(("a", "b"), [(1.5, "x")]))
+    columns = Column("a", right=True), Column("b")
+    drawn = part_html(Table(columns, (Row(("1.5", "x")),)))
+    cells = re.findall(r"<td( class=\"n\")?>", drawn)
     assert cells == [' class="n"', ""]
 
 
@@ -56,7 +65,8 @@ def test_a_page_needs_no_network() -> None:
 
 def test_stacked_bars_are_as_long_as_their_numbers() -> None:
     rows = [StackedRow("IPU 0", {"weights": 30.0, "stash": 10.0}, limit=80.0)]
-    drawing = stacked_bars(rows, lambda value: f"{value:.0f} B", "memory")
+    bars = StackedBars(tuple(rows), lambda value: f"{value:.0f} B", "memory")
+    drawing = stacked_bars(bars)
     widths = [
         float(w)
         for w in re.findall(r'<rect x="[\d.]+" y="5.0" width="([\d.]+)"', drawing)
@@ -67,8 +77,9 @@ def test_stacked_bars_are_as_long_as_their_numbers() -> None:
 
 
 def test_spans_start_and_end_where_they_should() -> None:
-    row = SpanRow("IPU 1", (Span(25.0, 50.0, 1, "F0", "hint"),))
-    drawing = span_chart([row], 100.0, str, "time")
+    lane = Lane("IPU 1", (Task(25.0, 50.0, 0, "F0", 1, "hint"),))
+    legend = (("F", "forward"),)
+    drawing = timeline_chart(Timeline((lane,), 100.0, 1, (), legend, "", str, "time"))
     (x, width) = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawing)[
         0
     ]
@@ -78,14 +89,15 @@ def test_spans_start_and_end_where_they_should() -> None:
 
 def test_points_that_are_not_numbers_leave_a_gap() -> None:
     nan = float("nan")
-    points = ((0.0, 1.0), (1.0, 2.0), (2.0, nan), (3.0, 1.0), (4.0, 2.0))
-    drawing = line_chart([PlottedLine("loss", points)], "epoch", "loss")
+    curve = Series("loss", (0.0, 1.0, 2.0, 3.0, 4.0), (1.0, 2.0, nan, 1.0, 2.0))
+    drawing = line_chart(Chart("loss", "epoch", (curve,), "It fell."))
     assert drawing.count("<polyline") == 2
     assert "nan" not in drawing
 
 
 def test_without_points_there_is_a_sentence_instead() -> None:
-    assert "No points." in line_chart([PlottedLine("a", ())], "x", "y")
+    empty = Chart("y", "x", (Series("a", (), ()),), "Nothing yet.")
+    assert "No points." in line_chart(empty)
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(1, 12))

@@ -11,7 +11,9 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json, walks_to_json
 from ipu_runtime.plan.problem import Problem, Severity, deciding_first
-from ipu_runtime.reports.document import Document
+from ipu_runtime.reports.document import Section
+from ipu_runtime.reports.memory_sections import walk_section
+from ipu_runtime.reports.plan_document import plan_document
 from workbench.data.sample_counts import sample_words
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.tables import spec_to_tables
@@ -26,9 +28,7 @@ from workbench.headless.output import (
     check_target,
     print_document,
     print_json,
-    print_line,
     readers_may_leave,
-    text_style,
     write_text,
 )
 from workbench.headless.plan_gate_argument import (
@@ -92,22 +92,26 @@ def run_plan(args: argparse.Namespace) -> int:
         _check_no_figures(args, plan)
     code = plan_exit_code(plan)
     more_json: dict[str, Any] = {}
-    more_text: list[str] = []
+    more: list[Section] = []
     if args.band:
         # Late, because only this option needs them.
         from ipu_runtime.plan.band import plan_band
-        from workbench.views.band_text import band_lines, band_row
+        from workbench.views.band import band_row, band_section
 
         if band := plan_band(plan):
             more_json["band"] = band_row(band)
-            more_text += ["", *band_lines(band)]
+            more.append(band_section(band))
     if args.memory:
         from ipu_runtime.plan.planner import walk_memory
-        from workbench.views.memory_chart import walk_lines
 
         if walks := walk_memory(plan):
             more_json["memory_walk"] = walks_to_json(walks)
-            more_text += ["", *walk_lines(walks, text_style(ascii_only=args.ascii))]
+            more.append(walk_section(walks))
+    if args.schedules and not args.json:
+        from workbench.planning.schedule_comparison import compare_schedules
+        from workbench.views.schedules import schedules_section
+
+        more.append(schedules_section(compare_schedules(spec, plan), plan))
     with readers_may_leave():
         if args.json:
             row = {"event": "plan", "preset": name, **plan_to_json(plan)}
@@ -115,8 +119,7 @@ def run_plan(args: argparse.Namespace) -> int:
         elif code is not ExitCode.USAGE:
             # Late, because planning in a loop should start quickly.
             from workbench.planning.advising import advise_experiment
-            from workbench.runs.cpu_figures import cpu_lines
-            from workbench.views.plan_text import plan_lines
+            from workbench.views.cpu import cpu_document
 
             title = (
                 f"{name}: {spec.experiment.title}" if spec.experiment.title else name
@@ -124,21 +127,12 @@ def run_plan(args: argparse.Namespace) -> int:
             samples = sample_words(spec) if plan.request.training else ""
             if plan.not_modelled:
                 tables = spec_to_tables(spec)
-                shown = cpu_lines(plan, title, tables, loaded.preset.name)
+                document = cpu_document(plan, title, tables, loaded.preset.name)
             else:
                 advice = () if args.inference else advise_experiment(spec, plan)
-                shown = plan_lines(
-                    plan, title, text_style(ascii_only=args.ascii), samples, advice
-                )
-            for line in (*shown, *more_text):
-                print_line(line)
-            if args.schedules:
-                from workbench.planning.schedule_comparison import compare_schedules
-                from workbench.views.schedules import schedules_section
-
-                section = schedules_section(compare_schedules(spec, plan), plan)
-                print_line()
-                print_document(Document("", (section,)), ascii_only=args.ascii)
+                document = plan_document(plan, title, samples, advice)
+            document = replace(document, sections=(*document.sections, *more))
+            print_document(document, ascii_only=args.ascii)
     if code is ExitCode.USAGE or args.json:
         report_problems(plan.problems, args.experiment)
     if args.trace and code is not ExitCode.USAGE:

@@ -9,7 +9,7 @@ from typing import Any
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import write_text
 from workbench.headless.run_argument import add_run_argument, find_run
-from workbench.report_html import report_page
+from workbench.views.run import report_page
 
 
 def add_parser(subparsers: Any) -> None:

@@ -22,21 +22,19 @@ from workbench.headless.output import (
     write_text,
 )
 from workbench.headless.run_argument import find_run
-from workbench.headless.runs_text import print_comparison, print_run
-from workbench.headless.script_text import print_script
 from workbench.runs.event_json import to_line
 from workbench.runs.run_store import StoredRun
+from workbench.views.comparison import comparison_document
 from workbench.views.explanation import explanation_document
+from workbench.views.run import run_document
 
 
 def _show(args: argparse.Namespace) -> int:
     run = find_run(args.run_id)
     if args.json:
         print_json(run_to_json(run))
-    elif run.script:
-        print_script(run)
     else:
-        print_run(run)
+        print_document(run_document(run), ascii_only=args.ascii)
     return ExitCode.DONE
 
 
@@ -52,7 +50,7 @@ def _compare(args: argparse.Namespace) -> int:
     if args.json:
         print_json(comparison_to_json(comparison))
     else:
-        print_comparison(comparison)
+        print_document(comparison_document(comparison), ascii_only=args.ascii)
     if args.explain:
         _explain(args, *runs)
     return ExitCode.DONE

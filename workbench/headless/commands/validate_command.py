@@ -9,7 +9,7 @@ from ipu_runtime.plan.hardware import HardwareFileError
 from ipu_runtime.plan.problem import Problem
 from workbench.headless.diagnostics import UsageError, say
 from workbench.headless.exit_codes import ExitCode
-from workbench.headless.output import print_json, print_line, text_style
+from workbench.headless.output import print_document, print_json, text_style
 from workbench.locations import hardware_file
 from workbench.published.published_figure import NotPlanned
 
@@ -44,10 +44,10 @@ def run_validate(args: argparse.Namespace) -> int:
             for row in list(validation_rows()):
                 print_json(row)
         else:
-            from workbench.views.validation_text import validation_lines
+            from workbench.views.validation import validation_document
 
-            for line in list(validation_lines(text_style())):
-                print_line(line)
+            width = text_style().width
+            print_document(validation_document(width), ascii_only=args.ascii)
     except (HardwareFileError, NotPlanned) as error:
         hint = "unset IPU_WORKBENCH_HARDWARE" if path else ""
         raise UsageError([Problem("hardware", str(error), hint)]) from error

@@ -18,18 +18,13 @@ from workbench.runs.script_calls import recorded_plan
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.plan_summary import plan_line, plan_summary
-from workbench.ui.content.report import (
-    layer_times,
-    measured_beside_modelled,
-    memory_over_steps,
-    memory_table,
-    step_parts,
-    tile_view,
-)
-from workbench.ui.content.script_run import overlay_rows
+from workbench.ui.content.report import memory_document, time_document
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Horizontal, VerticalScroll
-from workbench.views.content import line, lines
+from workbench.views.content import document_content, line
+from workbench.views.layout import TextStyle
+
+_CHART_ROWS = 6
 
 
 class ReportArea(Area):
@@ -108,11 +103,17 @@ class ReportArea(Area):
             memory.show(lambda width: Content())
             return
         measured = self._measured_ms()
-        self._ipu = min(self._ipu, max(0, len(plan.memory) - 1))
-        times.show(lambda width: _time_text(plan, measured, overridden, width))
-        walks, ipu = self._walks(plan), self._ipu
         ascii_only = bool(getattr(self.app, "ascii_only", False))
-        memory.show(lambda width: _memory_text(plan, walks, ipu, width, ascii_only))
+        self._ipu = min(self._ipu, max(0, len(plan.memory) - 1))
+        laid_over = overridden if isinstance(overridden, list) else []
+        timed = time_document(plan, measured, list(map(str, laid_over)))
+        times.show(lambda width: document_content(timed, _style(width, ascii_only)))
+        walks, ipu = self._walks(plan), self._ipu
+        memory.show(
+            lambda width: document_content(
+                memory_document(plan, walks, ipu, width), _style(width, ascii_only)
+            )
+        )
 
     def _walks(self, plan: Plan) -> tuple[MemoryWalk, ...]:
         if self._walked is None or self._walked[0] is not plan:
@@ -135,24 +136,5 @@ class ReportArea(Area):
         self._show_ipu(-1)
 
 
-def _time_text(
-    plan: Plan, measured: float | None, overridden: object, width: int
-) -> Content:
-    rows = [*step_parts(plan, width), *overlay_rows(overridden, width)]
-    rows += measured_beside_modelled(plan, measured)
-    return lines(*rows, *layer_times(plan, width))
-
-
-def _memory_text(
-    plan: Plan,
-    walks: tuple[MemoryWalk, ...],
-    ipu: int,
-    width: int,
-    ascii_only: bool,
-) -> Content:
-    rows = memory_table(plan, width)
-    if walks:
-        own, count = walks[ipu], len(walks)
-        walked = memory_over_steps(own, count, width, ascii_only=ascii_only)
-        rows = walked + rows + tile_view(own.memory, count, width)
-    return lines(*rows)
+def _style(width: int, ascii_only: bool) -> TextStyle:
+    return TextStyle(width, ascii_only, indent=0, area_height=_CHART_ROWS)

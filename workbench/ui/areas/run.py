@@ -19,10 +19,10 @@ from workbench.runs.verdict import remedy
 from workbench.store_files import size_of
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
-from workbench.ui.content.instance_table import instances_line, instances_table
 from workbench.ui.content.run_tables import (
     empty_run,
     epoch_table,
+    instances_line,
     log_lines,
     progress_line,
     verdict_lines,
@@ -38,7 +38,6 @@ from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Grid, VerticalScroll
 from workbench.ui.widgets.run_messages import ForkWanted
-from workbench.views.content import lines
 
 _PANELS = ("#chart-loss", "#chart-accuracy", "#chart-time", "#epochs-panel")
 _LOG_LOW, _LOG_TALL = 1, 4
@@ -231,14 +230,10 @@ class RunArea(Area):
         elif monitor.script:
             calls, chosen = list(monitor.calls.values()), self._call
             self._calls.show(lambda width: calls_line(calls, chosen, width))
-        epochs, below = self._epochs, instances_table(states) if states else None
-        taken = len(below.split("\n")) if below else 0
+        epochs = self._epochs
         epochs.show(
-            lambda width: lines(
-                epoch_table(
-                    monitor, printed, width, epochs.content_size.height - taken
-                ),
-                *([below] if below else []),
+            lambda width: epoch_table(
+                monitor, printed, width, epochs.content_size.height
             )
         )
         # Log and verdict share their lines, so that charts keep their height.

@@ -8,8 +8,8 @@ from itertools import zip_longest
 
 from textual.content import Content
 
-from ipu_runtime.plan.quantities import four_digits, plural
-from ipu_runtime.reports.document import GOOD, HEADING, MARK, MUTED
+from ipu_runtime.plan.quantities import plural
+from ipu_runtime.reports.document import HEADING, MARK, MUTED
 from workbench.comparing.compare import Comparison, MetricRow
 from workbench.comparing.model_words import layer_words, model_words
 from workbench.comparing.run_names import short_names, value_words
@@ -19,6 +19,7 @@ from workbench.runs.run_store import StoredRun
 from workbench.ui.themes import RUN_COLOURS, RUN_MARKERS, hex_colour
 from workbench.ui.widgets.row_list import Row
 from workbench.views.cells import cell_width, cut, fit, fit_apart, wrapped
+from workbench.views.comparison import differences, full_change, metric_cell
 from workbench.views.content import StyledPart, line, lines
 
 MODEL = "model"
@@ -100,17 +101,15 @@ def fields_shown(
     comparison: Comparison, only_differences: bool
 ) -> tuple[FieldDifference, ...]:
     """Return what differs, presets included, or all fields."""
-    presets = tuple(run.preset for run in comparison.runs)
-    first = [FieldDifference("preset", presets)] if len(set(presets)) > 1 else []
-    settings = comparison.settings
+    shown = differences(comparison)
     if not only_differences:
-        others = {item.path for item in settings}
-        settings += tuple(
+        others = {item.path for item in shown}
+        shown += tuple(
             FieldDifference(path, tuple(_value(run, path) for run in comparison.runs))
             for path in draft_fields()
             if path not in others
         )
-    return (*first, *settings)
+    return shown
 
 
 def _value(run: StoredRun, path: str) -> object:
@@ -123,16 +122,6 @@ def sign_of(index: int) -> tuple[str, str]:
     """Return marker and colour of a run in table and chart."""
     colour = hex_colour(RUN_COLOURS[index % len(RUN_COLOURS)])
     return RUN_MARKERS[index % len(RUN_MARKERS)], f"bold {colour}"
-
-
-def full_change(new: float, old: float) -> str:
-    """Return a change with as many digits as say something: +2.6 %, -54 %."""
-    if new == old:
-        return "="
-    percent = (new / old - 1) * 100 if old else float("nan")
-    if percent != percent:
-        return ""
-    return f"{percent:+.1f} %" if abs(percent) < 10 else f"{percent:+,.0f} %"
 
 
 def _columns(comparison: Comparison, width: int, view: CompareView) -> _Columns:
@@ -185,17 +174,9 @@ def _section(title: str, note: str, columns: _Columns) -> Row:
 
 
 def _metric(row: MetricRow, columns: _Columns, baseline: int) -> Content:
-    base = row.values[baseline]
-
     def cell(index: int) -> tuple[str, str]:
-        value, best = row.values[index], index == row.best_index
-        if value is None:
-            return "-", MUTED
-        told = index != baseline and base and not row.other_units
-        delta = full_change(value, base) if told and base else ""
-        mark = "*" if best else ""
-        text = " ".join(part for part in (four_digits(value), delta, mark) if part)
-        return text, GOOD if best else ""
+        span = metric_cell(row, index, baseline)
+        return span.text, span.tone
 
     return line(fit(f"  {row.name}", _NAME_WIDTH - 1) + " ", *columns.cells(cell))
 

@@ -1,153 +1,102 @@
-"""The report's parts: time of a step, memory by category, tiles, measured figures."""
+"""The report's two columns: where time goes beside what was measured, and memory."""
 
 from __future__ import annotations
 
-from textual.content import Content
+from collections.abc import Sequence
+from dataclasses import replace
 
 from ipu_runtime.plan.memory.memory_walk import MemoryWalk
 from ipu_runtime.plan.plan import IpuMemory, Plan
-from ipu_runtime.plan.quantities import byte_size, count, microseconds, plural, share
-from ipu_runtime.plan.step_parts import step_words
-from ipu_runtime.reports.document import BAD, GOOD, HEADING, MUTED, WARN
-from ipu_runtime.reports.memory_words import alive_rows, always_words, peak_sentence
-from ipu_runtime.reports.plan_words import instance_sentence
-from workbench.ui.content.plan_summary import time_parts
-from workbench.views.cells import bar, fit, wrapped
-from workbench.views.content import StyledPart, line
-from workbench.views.memory_chart import (
-    ALWAYS,
-    LABELS,
-    NOTHING,
-    REST,
-    labelled_rows,
-    pass_marks,
+from ipu_runtime.plan.quantities import byte_size, microseconds, share
+from ipu_runtime.reports.document import (
+    BAD,
+    FILLED,
+    MUTED,
+    WARN,
+    Column,
+    Document,
+    Line,
+    Note,
+    Part,
+    Row,
+    Section,
+    Span,
+    Table,
 )
+from ipu_runtime.reports.memory_sections import category_table, walk_parts
+from ipu_runtime.reports.plan_document import (
+    figures_section,
+    layers_section,
+    step_section,
+)
+from ipu_runtime.reports.plan_words import instance_sentence
 
 _SHADES = "░▒▓█"
 _SCALE = "from ░ the emptiest to █ the fullest tile, X too full"
-_LAYERS = 12
-_CHART_ROWS, _ALIVE = 6, 4
-_AREA_STYLES = {ALWAYS: MUTED, REST: "$primary", NOTHING: ""}
+_ALIVE = 4
 _NEARLY_FULL = 0.75
 
 
-def step_parts(plan: Plan, width: int) -> list[Content]:
-    """Return the parts of a step and their sum."""
-    if plan.step is None:
-        return []
-    rows = [
-        line(
-            ("per batch ", "bold"),
-            f"{microseconds(plan.ipu_us_per_batch)}   ",
-            ("samples/s ", "bold"),
-            count(plan.samples_per_second),
-        ),
-        *time_parts(plan.step, width),
-    ]
-    total = microseconds(plan.step.total_us)
-    rows.append(line((fit("step", 9), "bold"), f"{total:>{max(0, width - 9)}}"))
-    for text in (f"in a step {step_words(plan.replicas)}", instance_sentence(plan)):
-        rows += [line((row, MUTED)) for row in wrapped(text, width) if row]
-    return [*rows, line("")]
+def time_document(
+    plan: Plan, measured_ms: float | None, overridden: Sequence[str]
+) -> Document:
+    """Return where a step's time goes, and what a run of the same took here.
 
-
-def measured_beside_modelled(plan: Plan, measured_ms: float | None) -> list[Content]:
-    """Return the plan's time per batch beside what a run of the same took here."""
-    modelled_us = plan.ipu_us_per_batch
-    rows = [line(("plan beside measurement, per batch", HEADING))]
-    rows.append(line("modelled for the IPU   ", f"{microseconds(modelled_us):>10}"))
-    if not measured_ms:
-        text = "measured: no run with these settings"
-        return [*rows, line((text, MUTED)), line("")]
-    measured = measured_ms * 1000
-    rows.append(line("measured on this machine", f"{microseconds(measured):>9}"))
-    if modelled_us:
-        ratio = measured / modelled_us
-        text = f"{ratio:,.{0 if ratio >= 10 else 1}f} times as long as the modelled IPU"
-        rows.append(line((text, MUTED)))
-    return [*rows, line("")]
-
-
-def layer_times(plan: Plan, width: int) -> list[Content]:
-    """Return the layers that take most time."""
-    total = sum(layer.forward_us + layer.backward_us for layer in plan.layers)
-    ordered = sorted(
-        plan.layers, key=lambda item: -(item.forward_us + item.backward_us)
+    Args:
+        overridden: What was laid over a script, as its record has it.
+    """
+    laid_over = tuple(Note(text, hanging=2) for text in overridden)
+    processes = instance_sentence(plan)
+    sections = (
+        replace(step_section(plan), heading=""),
+        figures_section(plan),
+        Section("", (Note(processes, MUTED),) if processes else ()),
+        Section("laid over the script", laid_over),
+        _measured(plan, measured_ms),
+        replace(layers_section(plan.layers), heading="layers with the most time"),
     )
-    space = max(4, width - 18 - 5 - 10)
-    rows = [line(("layers with the most time", HEADING))]
-    for layer in ordered[:_LAYERS]:
-        time = layer.forward_us + layer.backward_us
-        if not time or not total:
-            continue
-        rows.append(
-            line(
-                fit(layer.name, 18),
-                (bar(time / total, space), "$primary"),
-                f"{share(time / total):>5}",
-                (f"{microseconds(time):>10}", MUTED),
-            )
-        )
-    return rows
+    return Document("", tuple(section for section in sections if section.parts))
 
 
-def memory_over_steps(
-    walk: MemoryWalk, count: int, width: int, *, ascii_only: bool
-) -> list[Content]:
-    """Return an IPU's memory over the steps of its program, and what fills it most."""
-    keys = "  ←→ other IPU" if count > 1 else ""
+def _measured(plan: Plan, measured_ms: float | None) -> Section:
+    modelled_us = plan.ipu_us_per_batch
+    rows = [Row(("modelled for the IPU", microseconds(modelled_us)))]
+    notes: list[Part] = []
+    if not measured_ms:
+        notes.append(Note("measured: no run with these settings", MUTED))
+    else:
+        measured = measured_ms * 1000
+        rows.append(Row(("measured on this machine", microseconds(measured))))
+        if modelled_us:
+            ratio = measured / modelled_us
+            times = f"{ratio:,.{0 if ratio >= 10 else 1}f} times"
+            notes.append(Note(f"{times} as long as the modelled IPU", MUTED))
+    table = Table((Column(), Column(right=True)), tuple(rows))
+    return Section("plan beside measurement, per batch", (table, *notes))
+
+
+def memory_document(
+    plan: Plan, walks: Sequence[MemoryWalk], ipu: int, width: int
+) -> Document:
+    """Return one IPU over its program, all by category, and the tiles of the one."""
+    if not plan.memory:
+        return Document("", (Section("", (Note("nothing is modelled", MUTED),)),))
+    categories = Section("", (category_table(plan.memory),))
+    if not walks:
+        return Document("", (categories,))
+    walk = walks[ipu]
+    keys = "←→ other IPU" if len(walks) > 1 else ""
     title = f"IPU {walk.memory.ipu} over its program"
-    rows = [line((title, HEADING), (keys, MUTED))]
-    across = max(8, width - LABELS)
-    area = labelled_rows(walk, across, _CHART_ROWS, ascii_only=ascii_only)
-    for label, cells in area:
-        parts: list[StyledPart] = [(text, _AREA_STYLES[kind]) for text, kind in cells]
-        rows.append(line((label, MUTED), *parts))
-    rows.append(line((f"{'':{LABELS}}{pass_marks(walk.steps, across)}", MUTED)))
-    shade = ":" if ascii_only else "░"
-    for text in (peak_sentence(walk), f"{shade} always live: {always_words(walk)}"):
-        rows += [line(row) for row in wrapped(text, width)]
-    rows.append(line(("alive there, besides", MUTED)))
-    space = max(8, width - 18 - 11)
-    for name, kind, size in alive_rows(walk, _ALIVE):
-        named = f"{fit(name, space - 1)} "
-        rows.append(line(named, (fit(kind, 18), MUTED), f"{size:>11}"))
-    return [*rows, line("")]
+    over_steps = Section(title, walk_parts(walk, _ALIVE), keys)
+    return Document("", (over_steps, categories, _tiles(walk.memory, keys, width)))
 
 
-def memory_table(plan: Plan, width: int) -> list[Content]:
-    """Return bytes by category, one column per IPU as far as there is room."""
-    shown = plan.memory[: max(1, (width - 14) // 11)]
-    if not shown:
-        return [line(("nothing is modelled", MUTED))]
-    heading = "".join(f"{f'IPU {item.ipu}':>11}" for item in shown)
-    rows = [line((f"{'':<14}{heading}", MUTED))]
-    for category in shown[0].by_category:
-        sizes = [item.by_category.get(category, 0) for item in shown]
-        cells = "".join(f"{byte_size(size):>11}" for size in sizes)
-        rows.append(line(f"{fit(category, 14)}{cells}"))
-    used = "".join(f"{byte_size(item.used_bytes):>11}" for item in shown)
-    rows.append(line((f"{'sum over tiles':<14}{used}", "bold")))
-    room = "".join(f"{byte_size(item.capacity_bytes):>11}" for item in shown)
-    rows.append(line((f"{'capacity':<14}{room}", MUTED)))
-    parts: list[StyledPart] = [fit("fullest tile", 14)]
-    for item in shown:
-        parts.append((f"{share(item.memory_fraction):>11}", GOOD if item.fits else BAD))
-    rows.append(line(*parts))
-    if len(plan.memory) > len(shown):
-        rows.append(
-            line((f"and {plural(len(plan.memory) - len(shown), 'IPU')} more", MUTED))
-        )
-    return [*rows, line("")]
-
-
-def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
+def _tiles(memory: IpuMemory, keys: str, width: int) -> Section:
     """Return the tiles of an IPU as shades, fullest first, and what the shades mean."""
+    title = f"tiles of IPU {memory.ipu}, fullest first"
     tiles = memory.tile_bytes
-    keys = "  ←→ other IPU" if count > 1 else ""
-    rows = [line((f"tiles of IPU {memory.ipu}, fullest first", HEADING), (keys, MUTED))]
     if not tiles:
-        return [*rows, line(("no tiles are modelled", MUTED))]
+        return Section(title, (Note("no tiles are modelled", MUTED),), keys)
     capacity = max(1, memory.tile_capacity_bytes)
     across = max(8, min(width, 64))
     per_cell = max(1, -(-len(tiles) // (across * 16)))
@@ -155,12 +104,10 @@ def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
         max(tiles[begin : begin + per_cell]) for begin in range(0, len(tiles), per_cell)
     ]
     least, most = min(tiles), max(tiles)
-    for begin in range(0, len(cells), across):
-        parts: list[StyledPart] = [
-            _shade(cell, least, most, capacity)
-            for cell in cells[begin : begin + across]
-        ]
-        rows.append(line(*parts).simplify())
+    rows = [
+        Line(tuple(_shade(x, least, most, capacity) for x in cells[at : at + across]))
+        for at in range(0, len(cells), across)
+    ]
     text = (
         f"fullest {byte_size(most)} ({share(most / capacity)}), emptiest "
         f"{byte_size(least)} ({share(least / capacity)}), room {byte_size(capacity)}; "
@@ -168,12 +115,13 @@ def tile_view(memory: IpuMemory, count: int, width: int) -> list[Content]:
     )
     if per_cell > 1:
         text += f"; a cell stands for {per_cell} tiles"
-    return [*rows, *(line((row, MUTED)) for row in wrapped(text, width))]
+    return Section(title, (*rows, Note(text, MUTED)), keys)
 
 
-def _shade(size: int, least: int, most: int, capacity: int) -> tuple[str, str]:
+def _shade(size: int, least: int, most: int, capacity: int) -> Span:
     """Return a cell: shades go from the emptiest tile to the fullest one."""
     if size > capacity:
-        return "X", BAD
+        return Span("X", BAD)
     level = round((size - least) / max(1, most - least) * (len(_SHADES) - 1))
-    return _SHADES[level], WARN if size > _NEARLY_FULL * capacity else "$primary"
+    tone = WARN if size > _NEARLY_FULL * capacity else FILLED
+    return Span(_SHADES[level], tone)

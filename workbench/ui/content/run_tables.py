@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from textual.content import Content
 
-from ipu_runtime.plan.quantities import count, duration, four_decimals, microseconds
-from ipu_runtime.reports.document import BAD, GOOD, HEADING, MARK, MUTED, WARN
-from workbench.experiment.experiment_spec import Figure
+from ipu_runtime.plan.quantities import duration, microseconds
+from ipu_runtime.reports.document import (
+    BAD,
+    GOOD,
+    HEADING,
+    MUTED,
+    WARN,
+    Column,
+    Row,
+    Section,
+    Table,
+)
 from workbench.experiment.printed_figures import PrintedFigures
-from workbench.runs.events import EpochEnded, Evaluated, RunStatus
+from workbench.instances.instance_spread import slowest, spread_words
+from workbench.runs.events import InstanceState, RunStatus
 from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.verdict import verdict
 from workbench.ui.content.run_words import SYMBOLS
 from workbench.ui.content.script_run import script_next
-from workbench.views.cells import bar, cell_width, wrapped
-from workbench.views.content import line, lines
+from workbench.views.cells import bar, cell_width, fit, wrapped
+from workbench.views.content import app_style, line, lines, section_rows
+from workbench.views.epochs import epochs_section
 
-_WITH_RATES = 66
-"""Columns from which an epoch has its throughput too."""
 _NEXT = {
     RunStatus.FINISHED: "next: space marks it for comparison, a runs it again",
     RunStatus.STOPPED: "next: r resumes it",
@@ -89,59 +99,15 @@ def verdict_lines(
 
 
 def epoch_table(
-    monitor: RunMonitor, printed: PrintedFigures, width: int, most: int
+    monitor: RunMonitor, printed: PrintedFigures, width: int, height: int
 ) -> Content:
-    """Return one row per epoch, the document's row below each; times per batch.
-
-    What may not be compared is left out, and the fields that are the reason are named.
-    """
-    wide = width >= _WITH_RATES
-    heading = f"{'epoch':<8}{'loss':>7}{'accuracy':>9}{'measured':>9}{'modelled':>9}"
-    rates = f"{'samples/s':>12}{'modelled':>9}" if wide else ""
-    rows = [line((heading + rates, MUTED))]
-    by_epoch = {item.epoch: item for item in printed.comparable}
-    body: list[Content] = []
-    for epoch in monitor.epochs:
-        body.append(
-            line(
-                f"{epoch.epoch:<8}{_reached(epoch)}"
-                f"{_time(epoch.host_ms_per_batch * 1e3)}{_time(epoch.ipu_us_per_batch)}"
-                f"{_rates(epoch) if wide else ''}"
-            )
-        )
-        if epoch.epoch in by_epoch:
-            body.append(_printed(by_epoch[epoch.epoch]))
-    if not body:
-        body = [line(("rows come with the end of an epoch", MUTED))]
-        body += [_printed(item) for item in printed.comparable[:3]]
-    why_not: list[Content] = []
-    if printed.why_not:
-        why_not = [line((row, WARN)) for row in wrapped(printed.why_not, width)]
-    rows += body[-max(1, most - 2 - len(why_not)) :]
-    if monitor.evaluation is not None:
-        rows.append(line((f"{'test':<8}{_reached(monitor.evaluation)}", MARK)))
-    return lines(*rows, *why_not)
-
-
-def _time(us: float) -> str:
-    return f"{microseconds(us) if us else '-':>9}"
-
-
-def _rates(epoch: EpochEnded) -> str:
-    measured, modelled = epoch.host_samples_per_second, epoch.samples_per_second
-    return (
-        f"{count(measured) if measured else '-':>12}"
-        f"{count(modelled) if modelled else '-':>9}"
-    )
-
-
-def _reached(item: EpochEnded | Evaluated | Figure) -> str:
-    return f"{four_decimals(item.loss):>7}{four_decimals(item.accuracy):>9}"
-
-
-def _printed(item: Figure) -> Content:
-    printed = "" if item.step_us is None else microseconds(item.step_us)
-    return line((f"{'printed':<8}{_reached(item)}{printed:>18}", MUTED))
+    """Return one row per epoch, the document's row below each; then the instances."""
+    style, below = app_style(width), list[Content]()
+    if monitor.instances:
+        below = [line(""), *section_rows(_instances(monitor.instances), style)]
+    room = height - len(below)
+    epochs = epochs_section(monitor.epochs, monitor.evaluation, printed, room)
+    return lines(*section_rows(replace(epochs, heading=""), style), *below)
 
 
 def log_lines(monitor: RunMonitor, most: int) -> Content:
@@ -160,3 +126,30 @@ def empty_run() -> Content:
         line((" F5 starts the experiment: curves of loss, accuracy and time", MUTED)),
         line((" grow here, with the epochs beside the document's own figures.", MUTED)),
     )
+
+
+def instances_line(states: Sequence[InstanceState], width: int) -> Content:
+    """Return all of them in one line."""
+    return line((f" {fit(spread_words(states), max(0, width - 2))}", MUTED))
+
+
+def _instances(states: Sequence[InstanceState]) -> Section:
+    """Return a row for each: how far it is, how long a batch takes, where it runs."""
+    last = slowest(states)
+    rows = []
+    for index, state in enumerate(states):
+        times = state.host_ms_per_batch, state.cpu_ms_per_batch
+        shown = (microseconds(time * 1e3) if time else "-" for time in times)
+        apart = index == last and state.host_step_ms and len(states) > 1
+        cells = (str(index), str(state.step), *shown, state.host, str(state.pid))
+        rows.append(Row(cells, WARN if apart else ""))
+    columns = (
+        Column(),
+        Column("step", right=True),
+        Column("measured", right=True),
+        Column("CPU", right=True),
+        Column("host", least=8),
+        Column("pid"),
+    )
+    table = Table(columns, tuple(rows))
+    return Section("instances, times per batch", (table,))

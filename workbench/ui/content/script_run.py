@@ -92,14 +92,3 @@ def script_next(monitor: RunMonitor) -> str:
     if not monitor.calls:
         return "next: l shows what it printed"
     return "next: 6 shows its plan, space marks it, k makes an experiment of it"
-
-
-def overlay_rows(overridden: object, width: int) -> list[Content]:
-    """Return what was laid over a script, as its record has it; empty for nothing."""
-    if not isinstance(overridden, list) or not overridden:
-        return []
-    rows = [line(("laid over the script", HEADING))]
-    for item in overridden:
-        first, *rest = wrapped(str(item), width - 2)
-        rows += [line(first), *(line(f"  {row}") for row in rest)]
-    return [*rows, line("")]

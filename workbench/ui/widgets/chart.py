@@ -15,8 +15,8 @@ from textual.message import Message
 from textual.widget import Widget
 
 from ipu_runtime.plan.quantities import four_digits
-from workbench.charts.plotting import Chart, Colour, Line, draw
-from workbench.charts.smoothing import next_level, smooth
+from workbench.charts.plotting import Colour, Line, Plot, draw
+from workbench.charts.points import next_level, smooth
 from workbench.runs.describe import METRIC_WORDS, describe
 from workbench.runs.series import Curve
 from workbench.ui.actions import Scope, bindings_for
@@ -188,7 +188,7 @@ class ChartView(PlainText, Widget, can_focus=True):
 
     def _draw(self, width: int, height: int) -> Text:
         units = {item.curve.unit for item in self._curves if item.curve.xs}
-        chart = Chart(
+        plot = Plot(
             self._lines(),
             self._references,
             self._cursor,
@@ -200,7 +200,7 @@ class ChartView(PlainText, Widget, can_focus=True):
             self._broken(),
             self._theme_colour("error"),
         )
-        return Text.from_ansi(draw(chart, width, height), no_wrap=True)
+        return Text.from_ansi(draw(plot, width, height), no_wrap=True)
 
     def _broken(self) -> tuple[float, ...]:
         """Return where curves stop to be numbers."""

@@ -1,4 +1,4 @@
-"""How far off a plan may be, as text and as plain data."""
+"""How far off a plan may be, as a section and as plain data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ipu_runtime.plan.band import FIGURES, PlanBand
 from ipu_runtime.plan.quantities import count, microseconds, share
-from workbench.views.text_table import table_lines
+from ipu_runtime.reports.document import Column, Note, Row, Section, Table
 
 _SHOWN = {
     "ipu_us_per_batch": ("per batch", microseconds),
@@ -15,30 +15,28 @@ _SHOWN = {
 }
 
 
-def band_lines(band: PlanBand) -> list[str]:
+def band_section(band: PlanBand) -> Section:
     """Return every main figure with what it may be, and what that comes from."""
     rows = []
     for name, (title, shown) in _SHOWN.items():
         figure = FIGURES[name]
         limits = band.of(figure)
         values = (figure(band.plan), limits.low, limits.high)
-        rows.append([title, *map(shown, values)])
-    lines = table_lines(("", "modelled", "from", "to"), rows)
-    moved = [
-        f"{title} is moved by {_moved(band, name)}"
-        for title, name in (("time", "ipu_us_per_batch"), ("memory", "memory_fraction"))
-    ]
+        rows.append(Row((title, *map(shown, values))))
+    titles = "modelled", "from", "to"
+    columns = (Column(), *(Column(title, right=True) for title in titles))
     held = band.coverage_of(FIGURES["ipu_us_per_batch"])
     often = f"{share(held)} of published throughputs lie in it" if held else "not known"
-    coverage = (
+    notes = (
+        f"time is moved by {_moved(band, 'ipu_us_per_batch')}",
+        f"memory is moved by {_moved(band, 'memory_fraction')}",
         f"time: {band.width:.3g} times the stated errors ({often})",
         "memory: the stated errors alone (too little is published to say more)",
         "ipu-workbench validate shows how often bands hold",
     )
-    return [
-        "How far off it may be",
-        *(f"  {line}" for line in (*lines, *moved, *coverage)),
-    ]
+    told = tuple(Note(text, hanging=2) for text in notes)
+    table = Table(columns, tuple(rows))
+    return Section("How far off it may be", (table, *told))
 
 
 def band_row(band: PlanBand) -> dict[str, Any]:
