@@ -9,10 +9,12 @@ from textual.widgets import Input
 from tests.ui.conftest import MakeApp, Until
 from tests.ui.screen_text import check_snapshot, screen_text
 from workbench.sweeps.sweep_grid import Axis
+from workbench.sweeps.sweep_point import PointResult
 from workbench.sweeps.sweep_record import SweepDefinition, list_sweeps
 from workbench.ui.app import WorkbenchApp
-from workbench.ui.content.sweep_table import heading, sweep_columns
 from workbench.ui.widgets.row_list import RowList
+from workbench.views.content import listed
+from workbench.views.sweep import points_table, sweep_columns
 
 GRID = "data.batch_size=16,32,64 execution.gradient_accumulation=1,2,3"
 
@@ -126,11 +128,16 @@ def test_titles_stay_apart_in_a_small_window(sorted_by: int) -> None:
     values = ("Grouped", "Interleaved")
     paths = ("data.batch_size", "pipeline.schedule", "execution.gradient_accumulation")
     axes = tuple(Axis(path, values) for path in paths)
-    columns = sweep_columns(SweepDefinition("any", {}, axes, False), 76)
-    titles = heading(columns, sorted_by, False).plain
+    columns = sweep_columns(SweepDefinition("any", {}, axes, False))
+    point = PointResult(0, dict.fromkeys(paths, "Interleaved"))
+    marked = [item.title for item in columns]
+    marked[sorted_by] += "▼"
+    head, rows = listed(points_table([point], columns, None, marked), 76)
+    titles = head.plain
     # "per batch" is two words.
     assert len(titles.split()) == len(columns) + 1
     assert len(titles) <= 76
+    assert len(rows[0][1].plain) <= 76
 
 
 async def test_wrong_grid_says_why_and_stays_open(make_app: MakeApp) -> None:

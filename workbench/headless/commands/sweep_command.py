@@ -22,7 +22,7 @@ from workbench.headless.experiment_argument import (
 )
 from workbench.headless.interruption import stop_on_interrupt
 from workbench.headless.native_output import NativeLog
-from workbench.headless.output import print_json, print_line, print_table
+from workbench.headless.output import print_document, print_json
 from workbench.headless.place_argument import add_place_argument, chosen_place
 from workbench.headless.progress_bar import ProgressBar
 from workbench.runs.record_files import UnknownRecord
@@ -37,6 +37,7 @@ from workbench.sweeps.sweep_point import (
     ranked,
 )
 from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
+from workbench.views.sweep import sweep_document
 
 _REASONS_SHOWN = 10
 
@@ -219,7 +220,9 @@ def _go_through(args: argparse.Namespace, record: SweepRecord) -> int:
     if args.json:
         print_json(_ended(record, results, best, metric, seconds))
     else:
-        _print_result(args, record, results, best, metric)
+        file = str(record.directory / "points.jsonl")
+        document = sweep_document(definition, results, best, metric, args.top, file)
+        print_document(document, ascii_only=args.ascii)
         say(f"{len(results):,} points in {seconds:.1f} s")
     if lack:
         say(lack)
@@ -280,73 +283,3 @@ def _ended(
         "seconds": seconds,
         "directory": str(record.directory),
     }
-
-
-def _print_result(
-    args: argparse.Namespace,
-    record: SweepRecord,
-    results: Sequence[PointResult],
-    best: Sequence[PointResult],
-    metric: str,
-) -> None:
-    trained = record.definition.trained
-    halved = record.definition.halving is not None
-    paths = [axis.path for axis in record.definition.axes]
-    if best:
-        names = _columns(
-            best[: args.top], metric, OUTCOMES if trained else PLAN_METRICS
-        )
-        rows = [
-            (
-                *(result.values[path] for path in paths),
-                *(result.metrics.get(name) for name in names),
-                *([_end_text(result)] if halved else []),
-                *([result.run_id] if trained else []),
-            )
-            for result in best[: args.top]
-        ]
-        note = "" if trained else ", modelled"
-        print_line(f"best {len(rows)} of {len(best):,} valid points by {metric}{note}")
-        ends = [*(["ended"] if halved else []), *(["run"] if trained else [])]
-        print_table((*paths, *names, *ends), rows)
-    else:
-        print_line("no point is valid" if results else "no point is done")
-    for result in best[: args.top]:
-        for text in _notes(result):
-            print_line(f"  {text}")
-    wrong = [result for result in results if result.problem]
-    if wrong:
-        print_line()
-        print_line(f"{len(wrong):,} points are not valid:")
-    for result in wrong[:_REASONS_SHOWN]:
-        values = " ".join(f"{path}={value}" for path, value in result.values.items())
-        print_line(f"  {values}: {result.problem}")
-    if len(wrong) > _REASONS_SHOWN:
-        more = len(wrong) - _REASONS_SHOWN
-        print_line(f"  and {more:,} more, in {record.directory / 'points.jsonl'}")
-
-
-def _notes(result: PointResult) -> Iterator[str]:
-    """Yield what a number of stages has set besides, and what that trains otherwise."""
-    values = " ".join(f"{path}={value}" for path, value in result.values.items())
-    if result.changes:
-        yield f"{values} also sets {', '.join(result.changes)}"
-    for text in result.training:
-        yield f"{values} trains otherwise: {text}"
-
-
-def _end_text(result: PointResult) -> str:
-    epoch = result.stopped_epoch
-    return f"stopped early, epoch {epoch}" if epoch else "finished"
-
-
-def _columns(
-    best: Sequence[PointResult], metric: str, known: Sequence[str]
-) -> list[str]:
-    """Return the metrics to show: the chosen one, then those that differ."""
-    others = [
-        name
-        for name in known
-        if name != metric and len({result.metrics.get(name) for result in best}) > 1
-    ]
-    return [metric, *others]

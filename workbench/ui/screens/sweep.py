@@ -32,23 +32,21 @@ from workbench.sweeps.sweep_record import (
     stored_sweep,
 )
 from workbench.ui.actions import Scope, bindings_for
-from workbench.ui.content.sweep_table import (
-    heading,
-    point_rows,
-    sorted_points,
-    sweep_columns,
-    sweep_map,
-)
 from workbench.ui.controllers.trusting import trusts_sources
 from workbench.ui.screens.question import AskText, Confirm
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
-from workbench.views.content import line, lines
+from workbench.views.content import app_style, line, lines, listed, section_rows
+from workbench.views.sweep import (
+    map_section,
+    points_table,
+    sorted_points,
+    sweep_columns,
+)
 
 _TRAIN = "train"
-_ROOMY = 200
 _MOST_WHILE_GROWING = 500
 """Rows that are drawn again and again; all of them when the sweep is done."""
 
@@ -127,7 +125,7 @@ class SweepScreen(SteadySize, ModalScreen[ChosenPoint | None]):
     ) -> None:
         super().__init__()
         self._definition, self._open = definition, opened
-        self._columns = sweep_columns(definition, _ROOMY)
+        self._columns = sweep_columns(definition)
         self._control = RunControl()
         self._results: list[PointResult] = results or []
         self._kept = results is not None
@@ -217,21 +215,25 @@ class SweepScreen(SteadySize, ModalScreen[ChosenPoint | None]):
         self.query_one("#sweep-state", Static).update(
             line(self._state, (note + more, MUTED))
         )
-        self._columns = sweep_columns(self._definition, width)
         column = self._columns[self._sorted_by]
-        self.query_one("#sweep-heading", Static).update(
-            heading(self._columns, self._sorted_by, self._reverse)
-        )
         best = next(iter(ranked(results, self._metric)), None)
         points = sorted_points(results, column, self._reverse)
         if self._working:
             points = points[:_MOST_WHILE_GROWING]
-        rows = point_rows(points, self._columns, best)
+        titles = [item.title for item in self._columns]
+        titles[self._sorted_by] += "▲" if self._reverse else "▼"
+        listing = points_table(points, self._columns, best, titles)
+        head, rows = listed(listing, width)
+        self.query_one("#sweep-heading", Static).update(head)
         empty = [Row(line(("the first point comes in a moment", MUTED)))]
-        table.set_rows(rows or empty)
+        table.set_rows([Row(content, key) for key, content in rows] or empty)
         mapped = column if column.show else self._columns[len(self._definition.axes)]
         self.query_one("#sweep-map", FlowText).show(
-            lambda width: lines(*sweep_map(results, self._definition, mapped, width))
+            lambda width: lines(
+                *section_rows(
+                    map_section(results, self._definition, mapped), app_style(width)
+                )
+            )
         )
 
     def _sort(self, by: int, reverse: bool) -> None:
