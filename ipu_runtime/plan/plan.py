@@ -233,6 +233,14 @@ class Plan:
             pipeline, accumulation if training else self.steps_per_execution, training
         )
 
+    def _repr_html_(self) -> str:
+        """Return the plan for a cell of a notebook, which calls this."""
+        # Documents of plans lie above plans, and only notebooks ask for them here.
+        from ipu_runtime.reports.document_html import notebook_html
+        from ipu_runtime.reports.plan_document import plan_document
+
+        return notebook_html(plan_document(self, "Plan"))
+
     @property
     def bubble_fraction(self) -> float:
         """Share of the schedule's cells in which an IPU has nothing to do."""

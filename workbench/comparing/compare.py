@@ -49,6 +49,14 @@ class Comparison:
     models: tuple[ModelSpec | None, ...]
     names: RunNames
 
+    def _repr_html_(self) -> str:
+        """Return the comparison for a cell of a notebook, which calls this."""
+        # Documents lie above what they are of, and only notebooks ask for them here.
+        from ipu_runtime.reports.document_html import notebook_html
+        from workbench.views.comparison import comparison_document
+
+        return notebook_html(comparison_document(self))
+
     @property
     def settings(self) -> tuple[FieldDifference, ...]:
         """What was set differently, but for the layers of the model."""

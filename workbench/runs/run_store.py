@@ -63,6 +63,14 @@ class StoredRun:
     stamp: Stamp = field(default_factory=list, compare=False)
     """What changes when its files do; empty where it was not listed."""
 
+    def _repr_html_(self) -> str:
+        """Return the run for a cell of a notebook, which calls this."""
+        # Documents lie above what they are of, and only notebooks ask for them here.
+        from ipu_runtime.reports.document_html import notebook_html
+        from workbench.views.run import report_document
+
+        return notebook_html(report_document(self))
+
     @property
     def description(self) -> Mapping[str, Any]:
         """All of `run.json`, which a list does without."""
