@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.own_program import own_program, tracing
-from ipu_runtime.engine.build.replicas.device_loop import build_once
+from ipu_runtime.engine.build.replicas.device_loop import trace_program
 from ipu_runtime.engine.describe.function_program import function_program
 from ipu_runtime.engine.describe.model_scope import LayerUse, model_scope
 from ipu_runtime.engine.describe.placement import (
@@ -16,11 +15,9 @@ from ipu_runtime.engine.describe.placement import (
     current_placement,
     placed_on,
 )
-from ipu_runtime.engine.watch.interception import (
-    announce,
-    is_intercepted,
-    layers_wanted,
-)
+from ipu_runtime.engine.run.late_programs import late_program
+from ipu_runtime.engine.run.script_program import script_program, tracing
+from ipu_runtime.engine.watch.interception import announce, current_interceptor
 from ipu_runtime.estimators.tf_estimator import EstimatorSpec
 
 
@@ -31,25 +28,30 @@ def compile(  # noqa: A001 - the emulated API's own name
     placement = current_placement() or Placement(named=False)
     arguments = [tf.convert_to_tensor(item) for item in inputs or ()]
     before, placement.compiling = placement.compiling, True
-    program = own_program("compile", computation)
+    watched = script_program("compile", computation)
     try:
-        with model_scope() as scope, placed_on(placement), tracing(program):
-            results = build_once(
-                lambda *tensors: _results(computation, tensors),
-                arguments,
+        with model_scope() as scope, placed_on(placement), tracing(watched):
+            traced = trace_program(
+                lambda *tensors: _results(computation, tensors), arguments
+            )
+            results = late_program(
+                traced,
                 placement.replica_count,
                 lambda: _announce(scope.layer_uses, placement),
+                watched,
             )
     finally:
         placement.compiling = before
-    if program is not None:
-        program.shards = max(placement.shards, default=0) + 1
+    if watched is not None:
+        watched.graph = traced.graph
+        watched.shards = max(placement.shards, default=0) + 1
     return results
 
 
 def _announce(uses: Sequence[LayerUse], placement: Placement) -> None:
-    if is_intercepted():
-        uses = uses if layers_wanted() else ()
+    interceptor = current_interceptor()
+    if interceptor is not None:
+        uses = uses if interceptor.wants_layers else ()
         names = [item.op.name for item in tf.compat.v1.global_variables()]
         announce(function_program("compile", uses, names, placement))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from ipu_runtime.engine.run.estimator_program import EstimatorProgram
 from ipu_runtime.estimators.base_estimator import EstimatorBase
-from ipu_runtime.estimators.ipu_estimator_loop import LoopBuilder
 from ipu_runtime.estimators.ipu_estimator_spec import IPUEstimatorSpec
+from ipu_runtime.estimators.model_loop import ModelLoop
 from ipu_runtime.estimators.tf_estimator import (
     EstimatorSpec,
     ModeKeys,
@@ -80,11 +80,8 @@ class IPUEstimator(EstimatorBase):
         size = self._batch_sizes[mode]
         return {**self._params, "batch_size": size} if size else self._params
 
-    def _build(self, mode: str, infeed: IPUInfeedQueue) -> EstimatorProgram:
-        def model(element: Any) -> IPUEstimatorSpec:
-            return self._spec(mode, element)
-
-        return LoopBuilder(model, mode, infeed, self._config).build()
+    def _contents(self, mode: str, infeed: IPUInfeedQueue) -> ModelLoop:
+        return ModelLoop(partial(self._spec, mode), mode, infeed, self._loop)
 
     def _serving_outputs(self, features: Any) -> Any:
         return self._spec(ModeKeys.PREDICT, features).predictions

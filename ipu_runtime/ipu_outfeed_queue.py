@@ -9,14 +9,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.own_program import (
-    OwnProgram,
-    named_parts,
-    traced_program,
-)
 from ipu_runtime.engine.build.replicas.collectives import mark_operation, mark_shared
 from ipu_runtime.engine.build.replicas.device_loop import when_replicas_known
 from ipu_runtime.engine.build.tracing_context import current_turn
+from ipu_runtime.engine.run.script_program import (
+    ScriptProgram,
+    named_parts,
+    traced_program,
+)
 from ipu_runtime.ipu_infeed_queue import checked_ordinal
 from ipu_runtime.system.device_state import current_state
 
@@ -78,7 +78,7 @@ class IPUOutfeedQueue:
         self._device_known = False
         """Whether the device was configured when the program was built."""
         self._graphs: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._program: OwnProgram | None = None
+        self._program: ScriptProgram | None = None
 
     @property
     def outfeed_mode(self) -> IPUOutfeedMode:

@@ -11,24 +11,23 @@ import tensorflow as tf
 
 from ipu_runtime.engine.describe.model_scope import model_scope
 from ipu_runtime.engine.describe.refusal import raise_for
-from ipu_runtime.engine.run.estimator_program import PieceRunner
-from ipu_runtime.engine.run.model_directory import check_checkpoint
-from ipu_runtime.engine.run.planned_loop import PlannedLoop
 from ipu_runtime.estimators.estimator_builder import EstimatorBuilder
+from ipu_runtime.estimators.estimator_run import EstimatorRun
 from ipu_runtime.estimators.host_results import (
+    export_saved_model,
     mean_results,
     predictions_of,
     write_evaluation,
 )
-from ipu_runtime.estimators.serving_export import export_saved_model
+from ipu_runtime.estimators.model_directory import check_checkpoint
 from ipu_runtime.estimators.sessions import (
     LoopEnd,
     TrainingWatch,
     restored_session,
     training_session,
 )
-from ipu_runtime.estimators.step_rules import check_train_steps
 from ipu_runtime.estimators.tf_estimator import ModeKeys
+from ipu_runtime.frameworks.types import Structure
 from ipu_runtime.plan.rules.count_rules import check_loops
 from ipu_runtime.system.instance_exchange import (
     lost_instances_named,
@@ -38,6 +37,8 @@ from ipu_runtime.system.without_effect import warn_without_effect
 
 logger = logging.getLogger("tensorflow")
 v1 = tf.compat.v1
+StepContext = Any
+"""TensorFlow's `MonitoredSession.StepContext`, which `run_step_fn` gives a function."""
 
 
 class EstimatorBase(EstimatorBuilder):
@@ -56,13 +57,13 @@ class EstimatorBase(EstimatorBuilder):
     ) -> EstimatorBase:
         """Train for `steps` more steps, or until `max_steps` are reached."""
         self._intercepted(ModeKeys.TRAIN)
-        check_train_steps(steps, max_steps, self._loop)
+        _check_train_steps(steps, max_steps, self._loop)
         watch = TrainingWatch(hooks or (), saving_listeners or (), self.stops_at_nan)
         with (
-            self._graph(ModeKeys.TRAIN, input_fn) as loop,
+            self._graph(ModeKeys.TRAIN, input_fn) as planned,
             lost_instances_named(self._job.instance(ModeKeys.TRAIN)),
         ):
-            program = loop.program
+            program = planned.program
             global_step, loop_end = v1.train.get_global_step(), LoopEnd.build()
             with training_session(
                 self._config,
@@ -81,30 +82,27 @@ class EstimatorBase(EstimatorBuilder):
                 if first >= last:
                     logger.info("Skipping training: max_steps %d is reached", last)
                     return self
-                runner = loop.runner("train", last - first, self._model_name)
+                run = EstimatorRun(planned, "train", last - first, self._model_name)
                 session.run_step_fn(
-                    lambda step_context: runner.warm_up(step_context.session)
+                    lambda step_context: run.prepare(step_context.session)
                 )
-                loop.ready()
 
-                def one_loop(step_context: Any) -> None:
-                    means = runner.run(
-                        step_context.session, self._units_per_loop(program)
-                    )
+                def one_loop(step_context: StepContext) -> None:
+                    means = run.loop(step_context.session)
                     loss = mean_results(means, program.instance).get("loss", 0.0)
-                    loop_end.run(step_context, loss, program.host_operation)
+                    loop_end.run(step_context, loss, program.host.operation)
 
                 while (
                     not session.should_stop()
-                    and not runner.stopped
-                    and first + runner.steps_done < last
+                    and not run.stopped
+                    and first + run.steps_done < last
                 ):
                     session.run_step_fn(one_loop)
             # The first process has written its last checkpoint.
             wait_for_instances(program.instance)
             self._trained = True
-            runner.end()
-            _report(loop, runner)
+            run.end()
+            run.write_report()
         return self
 
     def evaluate(
@@ -120,42 +118,39 @@ class EstimatorBase(EstimatorBuilder):
             raise ValueError("`steps` must be given for evaluate: a device cannot ask.")
         self._intercepted(ModeKeys.EVAL)
         raise_for(check_loops(steps, self._loop))
-        with self._graph(ModeKeys.EVAL, input_fn) as loop:
-            program = loop.program
+        with self._graph(ModeKeys.EVAL, input_fn) as planned:
+            program = planned.program
             global_step = v1.train.get_global_step()
             path = checkpoint_path or self._checkpoint_to_read(program)
             session = restored_session(self._config, program, hooks or (), path)
             with session:
-                runner = loop.runner("evaluate", steps, self._model_name)
+                run = EstimatorRun(planned, "evaluate", steps, self._model_name)
                 session.run_step_fn(
-                    lambda step_context: runner.warm_up(step_context.session)
+                    lambda step_context: run.prepare(step_context.session)
                 )
-                loop.ready()
                 losses: list[Any] = []
 
-                def one_loop(step_context: Any) -> None:
-                    means = runner.run(
-                        step_context.session, self._units_per_loop(program)
-                    )
-                    if runner.stopped:
+                def one_loop(step_context: StepContext) -> None:
+                    means = run.loop(step_context.session)
+                    if run.stopped:
                         return
-                    values = step_context.run_with_hooks(dict(program.after_loop))
+                    values = step_context.run_with_hooks(dict(program.host.after_loop))
                     losses.append(values.get("loss", means.get("loss")))
 
-                while runner.steps_done < steps and not runner.stopped:
+                while run.steps_done < steps and not run.stopped:
                     session.run_step_fn(one_loop)
-                if runner.stopped:
+                if run.stopped:
                     return {}
                 results = session.run_step_fn(
                     lambda step_context: step_context.session.run(
-                        {**program.finals, "global_step": global_step}
+                        {**program.host.finals, "global_step": global_step}
                     )
                 )
-        _report(loop, runner)
+        run.write_report()
         step = results.pop("global_step")
         results["loss"] = _mean(losses)
         results = {**mean_results(results, program.instance), "global_step": step}
-        runner.end(results)
+        run.end(results)
         if self._job.is_first:
             write_evaluation(self._model_dir, name, results)
         return results
@@ -171,20 +166,20 @@ class EstimatorBase(EstimatorBuilder):
     ) -> Iterator[Any]:
         """Yield predictions one by one; nothing runs before the first is asked for."""
         self._intercepted(ModeKeys.PREDICT)
-        with self._graph(ModeKeys.PREDICT, input_fn) as loop:
-            program = loop.program
+        with self._graph(ModeKeys.PREDICT, input_fn) as planned:
+            program = planned.program
             path = checkpoint_path or self._checkpoint_to_read(program)
             session = restored_session(self._config, program, hooks or (), path)
         replicas = self._config.ipu_run_config.num_replicas
-        runner = loop.runner("predict", 0, self._model_name)
+        run = EstimatorRun(planned, "predict", 0, self._model_name)
         given = 0
         try:
+
+            def one_loop(step_context: StepContext) -> Structure:
+                run.loop(step_context.session)
+                return step_context.run_with_hooks(dict(program.host.after_loop))
+
             while True:
-
-                def one_loop(step_context: Any) -> Any:
-                    runner.run(step_context.session, self._units_per_loop(program))
-                    return step_context.run_with_hooks(dict(program.after_loop))
-
                 batches = session.run_step_fn(one_loop)["predictions"]
                 for item in predictions_of(
                     batches, replicas, predict_keys, yield_single_examples
@@ -196,7 +191,7 @@ class EstimatorBase(EstimatorBuilder):
                 if num_predictions is not None and given >= num_predictions:
                     return
         finally:
-            runner.end()
+            run.end()
             session.close()
 
     def export_saved_model(
@@ -233,10 +228,16 @@ class EstimatorBase(EstimatorBuilder):
         )
 
 
-def _report(loop: PlannedLoop, runner: PieceRunner) -> None:
-    loop.report.executed(
-        executions=runner.loops, steps=runner.batches_done, host_s=runner.seconds
-    )
+def _check_train_steps(steps: int | None, max_steps: int | None, loop: int) -> None:
+    """Raise unless exactly one of both is given, and whole loops of steps."""
+    if steps is None and max_steps is None:
+        raise ValueError("One of `steps` or `max_steps` must be given for train.")
+    if steps is not None and max_steps is not None:
+        raise ValueError("Only one of `steps` and `max_steps` may be given.")
+    if steps is not None:
+        raise_for(check_loops(steps, loop))
+    elif max_steps is not None and max_steps <= 0:
+        raise ValueError(f"max_steps is {max_steps}; it must be at least 1.")
 
 
 def _mean(losses: Sequence[Any]) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import logging
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,9 +14,6 @@ import tensorflow as tf
 
 from ipu_runtime.config import configure_ipu_system
 from ipu_runtime.engine.describe.placement import Placement, placed_on
-from ipu_runtime.engine.run.estimator_program import EstimatorProgram
-from ipu_runtime.engine.run.model_directory import newest_checkpoint
-from ipu_runtime.engine.run.planned_loop import PlannedLoop, plan_loop
 from ipu_runtime.engine.watch.interception import (
     Program,
     announce,
@@ -22,18 +21,25 @@ from ipu_runtime.engine.watch.interception import (
 )
 from ipu_runtime.engine.watch.observer import current_observer
 from ipu_runtime.estimators.estimator_job import EstimatorJob
+from ipu_runtime.estimators.estimator_loop import (
+    EstimatorProgram,
+    LoopContents,
+    build_program,
+)
+from ipu_runtime.estimators.estimator_run import PlannedLoop, plan_loop
 from ipu_runtime.estimators.intercepted_run import (
     CALLS,
     config_for_ipus,
     intercepted_config,
 )
-from ipu_runtime.estimators.step_rules import choose_model_dir
+from ipu_runtime.estimators.model_directory import newest_checkpoint
 from ipu_runtime.estimators.tf_estimator import ModeKeys, WarmStartSettings
 from ipu_runtime.estimators.user_functions import call_input_fn
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_run_config import RunConfig
 from ipu_runtime.system.emulated_device import device_for, local_ipus
 
+logger = logging.getLogger("tensorflow")
 v1 = tf.compat.v1
 _PROGRAM_NAMES = {
     ModeKeys.TRAIN: "training",
@@ -69,7 +75,7 @@ class EstimatorBuilder:
         self._model_fn = model_fn
         self._config = config
         self._params = copy.deepcopy(params or {})
-        self._model_dir = choose_model_dir(model_dir, config)
+        self._model_dir = _chosen_model_dir(model_dir, config)
         self._warm_start_from = warm_start_from
         self._trained = False
 
@@ -124,12 +130,9 @@ class EstimatorBuilder:
         """Return a variable of the newest checkpoint as an array."""
         return tf.train.load_variable(self._model_dir, name)
 
-    def _build(self, mode: str, infeed: IPUInfeedQueue) -> EstimatorProgram:
-        """Build the program of a mode in the current graph."""
+    def _contents(self, mode: str, infeed: IPUInfeedQueue) -> LoopContents:
+        """Return what an iteration of a mode's loop consists of."""
         raise NotImplementedError
-
-    def _units_per_loop(self, program: EstimatorProgram) -> int:
-        return self._loop // program.steps_per_unit
 
     def _mode_params(self, mode: str) -> Mapping[str, Any]:
         del mode
@@ -164,8 +167,9 @@ class EstimatorBuilder:
             )
             v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, infeed.initializer)
             with placed_on(placement), self._job.reductions(mode):
-                program = self._build(mode, infeed)
-            loop_batches = self._units_per_loop(program) * program.batches_per_unit
+                program = build_program(
+                    lambda: self._contents(mode, infeed), self._config
+                )
             device = device_for(None, run_config.num_shards)
             loop = plan_loop(
                 program,
@@ -173,7 +177,6 @@ class EstimatorBuilder:
                 start,
                 device,
                 infeed.element_spec,
-                loop_batches,
                 self.api,
             )
             planned = loop.planned
@@ -205,3 +208,18 @@ class EstimatorBuilder:
                 f"`num_replicas` times `num_shards` is {wanted}, but device "
                 f"{run_config.ordinal} has {available} IPU(s)."
             )
+
+
+def _chosen_model_dir(model_dir: str | None, config: RunConfig) -> str:
+    """Return the one directory that was named, or a new temporary one."""
+    chosen = str(model_dir) if model_dir is not None else None
+    if chosen and config.model_dir and chosen != config.model_dir:
+        raise ValueError(
+            f"`model_dir` is {chosen}, but the run configuration says "
+            f"{config.model_dir}; give one of them."
+        )
+    chosen = chosen or config.model_dir
+    if chosen is None:
+        chosen = tempfile.mkdtemp()
+        logger.warning("Using temporary folder as model directory: %s", chosen)
+    return chosen

@@ -1,7 +1,8 @@
-"""What an estimator hands to the host: evaluations on disk, predictions one by one."""
+"""What an estimator leaves: evaluations on disk, predictions, a model to serve."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,3 +81,28 @@ def _batches(array: Any, replicas: int) -> Any:
     """Return batches in the order of the data: iterations first, then replicas."""
     array = np.asarray(array)
     return array.reshape(-1, *array.shape[2:]) if replicas > 1 else array
+
+
+def export_saved_model(
+    base: str, receiver: Any, outputs: Any, checkpoint: str
+) -> bytes:
+    """Write the current graph with a checkpoint's values to a new directory."""
+    directory = _new_directory(Path(base))
+    inputs = receiver.receiver_tensors
+    with tf.compat.v1.Session() as session:
+        tf.compat.v1.train.Saver().restore(session, checkpoint)
+        tf.compat.v1.saved_model.simple_save(
+            session,
+            str(directory),
+            inputs if isinstance(inputs, dict) else {"input": inputs},
+            outputs if isinstance(outputs, dict) else {"output": outputs},
+        )
+    return str(directory).encode()
+
+
+def _new_directory(base: Path) -> Path:
+    """Return a path named by the time, later than any that is there."""
+    stamp = int(time.time())
+    while (base / str(stamp)).exists():
+        stamp += 1
+    return base / str(stamp)

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.replica_variables import FirstValues
-from ipu_runtime.engine.run.estimator_program import EstimatorProgram
-from ipu_runtime.engine.run.model_directory import model_saver, newest_checkpoint
+from ipu_runtime.estimators.estimator_loop import EstimatorProgram
+from ipu_runtime.estimators.model_directory import model_saver, newest_checkpoint
 from ipu_runtime.estimators.tf_estimator import SessionRunHook, WarmStartSettings
 from ipu_runtime.ipu_run_config import RunConfig
 

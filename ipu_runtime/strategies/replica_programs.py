@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,11 +10,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.own_program import (
-    OwnProgram,
-    own_program,
-    tracing,
-)
 from ipu_runtime.engine.build.replicas.device_loop import waiting_for_replicas
 from ipu_runtime.engine.build.replicas.replicated_function import ReplicatedFunction
 from ipu_runtime.engine.describe.function_program import function_program
@@ -23,11 +17,12 @@ from ipu_runtime.engine.describe.model_scope import LayerUse, model_scope
 from ipu_runtime.engine.describe.own_request import repeated
 from ipu_runtime.engine.describe.placement import Placement, placed_on
 from ipu_runtime.engine.numerics.half_models import configured_half
-from ipu_runtime.engine.watch.interception import (
-    announce,
-    is_intercepted,
-    layers_wanted,
+from ipu_runtime.engine.run.script_program import (
+    ScriptProgram,
+    script_program,
+    tracing,
 )
+from ipu_runtime.engine.watch.interception import announce, current_interceptor
 from ipu_runtime.strategies.replica_reductions import reductions_on_device
 from ipu_runtime.system.emulated_device import device_draws
 from ipu_runtime.system.instances import Instance
@@ -43,7 +38,7 @@ class _Traced:
     """Who wants to know the number of replicas: outfeeds."""
     programs: dict[int, ReplicatedFunction] = field(default_factory=dict)
     """By number of replicas."""
-    watched: OwnProgram | None = None
+    watched: ScriptProgram | None = None
     """What is told of it; None if nobody wants to know."""
     seed_resets: int = -1
     """How often the device was seeded when they were made."""
@@ -68,7 +63,7 @@ class ReplicaPrograms:
         """Run a function on as many replicas as the device has room for."""
         known = self._traced.get(fn)
         if known is None:
-            known = self._traced[fn] = _Traced(watched=own_program("run", fn))
+            known = self._traced[fn] = _Traced(watched=script_program("run", fn))
         # What loops inside build is for one replica: it is copied with the function.
         inside = Placement(
             device, replicas=1, shards=known.shards, joined_instance=instance
@@ -90,7 +85,7 @@ class ReplicaPrograms:
                 known.seed_resets = device_draws().resets
                 known.programs.clear()
             if replicas not in known.programs:
-                if is_intercepted():
+                if current_interceptor() is not None:
                     names = [item.name for item in traced.graph.variables]
                     steps = repeated(traced.graph)[1]
                     announce(function_program("run", uses, names, inside, steps))
@@ -100,17 +95,18 @@ class ReplicaPrograms:
                 return program.run(traced, args, kwargs)
             watched.graph = watched.graph or traced.graph
             watched.shards = max(known.shards, default=0) + 1
-            watched.began(replicas)
-            start = time.perf_counter()
-            results = program.run(traced, args, kwargs)
-            watched.executed(time.perf_counter() - start, results)
+            results = watched.execute(
+                lambda: program.run(traced, args, kwargs), replicas
+            )
+            watched.returned(results)
             return results
 
 
 @contextmanager
 def _layers_noticed() -> Iterator[Sequence[LayerUse]]:
     """Notice the layers that a function calls, if somebody outside asks for them."""
-    if not layers_wanted():
+    interceptor = current_interceptor()
+    if interceptor is None or not interceptor.wants_layers:
         yield ()
         return
     with model_scope() as scope:

@@ -14,9 +14,9 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.config import config_from_fields
-from ipu_runtime.engine.run.model_directory import newest_checkpoint
 from ipu_runtime.engine.watch.keeping import kept_by
 from ipu_runtime.engine.watch.observer import observed_by
+from ipu_runtime.estimators.model_directory import newest_checkpoint
 from ipu_runtime.ipu_run_config import IPURunConfig, RunConfig
 from ipu_runtime.popdist.tensorflow import set_ipu_config
 from ipu_runtime.system.emulated_device import emulated_system

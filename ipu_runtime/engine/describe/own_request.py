@@ -9,7 +9,7 @@ import tensorflow as tf
 from ipu_runtime.engine.describe.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.describe.loop_trips import trips
 from ipu_runtime.engine.describe.program_request import program_request
-from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.frameworks.inner_graphs import CALLS, LOOPS, holds, inner_graphs
 from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.planner import make_plan

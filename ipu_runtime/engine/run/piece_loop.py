@@ -27,8 +27,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_runtime.engine.build.programs.executable import StoppedError
-from ipu_runtime.engine.build.programs.model_programs import BuiltProgram
+from ipu_runtime.engine.build.programs.executable import BuiltProgram, StoppedError
 from ipu_runtime.engine.run.checkpointing import Checkpoints
 from ipu_runtime.engine.watch.observer import ProgressReport, piece_s
 from ipu_runtime.system.instance_exchange import lost_instances_named
@@ -68,7 +67,8 @@ class PieceLoop:
         """Take the program, and who is told of it.
 
         Args:
-            name: The program as it is told to others while it compiles.
+            name: The program as it is told to others while its first piece compiles;
+                empty if they are not told.
             report: Where progress goes; it also says whether to stop.
             instance: This process among those that run the program together.
             batches_per_step: Batches that all replicas together take in a step.
@@ -111,7 +111,7 @@ class PieceLoop:
                 return
             count = self._size(first, end, checkpoints)
             try:
-                results = self._run(source, first, count)
+                results = self.run_piece(source, first, count)
             except StoppedError:
                 self.stopped = True
                 return
@@ -136,11 +136,13 @@ class PieceLoop:
         beyond = (first + count) % self._batches_per_step
         return count - beyond if beyond < count else count
 
-    def _run(self, source: Any, first: int, count: int) -> Any:
+    def run_piece(self, source: Any, first: int, count: int) -> Any:
+        """Run some batches and measure them; return the program's results."""
         program, report = self.program, self.report
         compiles = not program.sizes.compiled
-        if compiles and report.observer:
-            report.observer.compiling(self._name)
+        told = report.observer if compiles and self._name else None
+        if told is not None:
+            told.compiling(self._name)
         paused_s, began = report.paused_s, time.perf_counter()
 
         def look(batches: float) -> None:
@@ -156,8 +158,8 @@ class PieceLoop:
             self.timed_batches += count
             self.seconds += seconds
             report.measured(seconds, count / self._batches_per_step)
-        elif report.observer:
-            report.observer.compiled(
+        elif told is not None:
+            told.compiled(
                 self._name, seconds, program.planned.compile_s, str(program.choice)
             )
         return results

@@ -8,13 +8,13 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
+from ipu_runtime.engine.build.programs.executable import BuiltProgram
 from ipu_runtime.engine.build.programs.metric_results import (
     AveragedResults,
     Logs,
     reduce_results,
 )
 from ipu_runtime.engine.build.programs.model_programs import (
-    BuiltProgram,
     ProgramSet,
     Setting,
     plan_once,
@@ -51,7 +51,7 @@ from ipu_runtime.engine.watch.interception import (
     announce,
     is_intercepted,
 )
-from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_calls import layers_inside
 from ipu_runtime.frameworks.keras_training import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.plan.plan import Plan, StepTime
 from ipu_runtime.plan.step_parts import step_parts, step_words
 

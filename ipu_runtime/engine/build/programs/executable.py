@@ -1,15 +1,17 @@
-"""What executable programs have in common: they run one piece of an epoch at a time."""
+"""What all programs have in common: they run one piece of an epoch at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.executor_choice import ExecutorChoice
 from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
-from ipu_runtime.frameworks.types import Variable
+from ipu_runtime.engine.watch.observer import ProgramPlan
+from ipu_runtime.frameworks.types import Operation, Session, Tensor, Variable
 
 _GROWTH = 8
 Look = Callable[[float], None]
@@ -43,7 +45,7 @@ class ExecutableProgram(Protocol):
         """Work on some batches of an epoch; return results by batch, if any.
 
         Args:
-            source: What a feed gives for an epoch, or a session.
+            source: What a feed gives for an epoch, a session, or a script's own call.
             first: Number of the first batch in its epoch.
             count: Batches; a multiple of `unit`.
             look: Called by programs whose pieces may take long; may raise
@@ -74,6 +76,57 @@ class PieceSize:
             return
         self.batch_s = seconds / batches
         self._most = max(self._unit, batches // self._unit * self._unit) * _GROWTH
+
+
+@dataclass(frozen=True)
+class BuiltProgram:
+    """A program that can be run: how, in which pieces, and its plan."""
+
+    executable: ExecutableProgram
+    sizes: PieceSize
+    planned: ProgramPlan
+
+    @property
+    def choice(self) -> ExecutorChoice | None:
+        """How it runs here; None before it has run."""
+        return self.executable.choice
+
+
+class SessionLoop:
+    """A loop in a graph: what runs it is a session, in which variables live."""
+
+    choice = None
+    state = ()
+
+    def __init__(
+        self,
+        iterations: Tensor,
+        sums: Mapping[str, Tensor],
+        operation: Operation,
+        unit: int,
+        peak_stash: tuple[int, ...] = (),
+    ) -> None:
+        """Take the loop as it stands in the graph.
+
+        Args:
+            iterations: Placeholder for the number of them in one call.
+            sums: Scalars summed over the iterations of one call.
+            operation: Completes with the iterations.
+            unit: Batches of an iteration, over all replicas.
+            peak_stash: Most micro-batches that waited at each stage.
+        """
+        self.unit = unit
+        self.peak_stash = peak_stash
+        self._iterations = iterations
+        self._fetches = sums, operation
+
+    def run(
+        self, source: Session, first: int, count: int, look: Look
+    ) -> Mapping[str, float]:
+        """Run whole iterations in a session; return the sums over them."""
+        iterations = {self._iterations: count // self.unit}
+        sums: Mapping[str, float] = source.run(self._fetches, iterations)[0]
+        return sums
 
 
 class CollectedResults:

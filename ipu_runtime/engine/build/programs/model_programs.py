@@ -12,12 +12,12 @@ from ipu_runtime.engine.build.pipeline.keras_pipeline import (
 from ipu_runtime.engine.build.pipeline.keras_stages import StageFunctions
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.executable import (
+    BuiltProgram,
     CollectedResults,
     ExecutableProgram,
     PieceSize,
 )
 from ipu_runtime.engine.build.programs.executor_choice import (
-    ExecutorChoice,
     is_worth_compiling,
     looks_outside,
 )
@@ -43,7 +43,7 @@ from ipu_runtime.engine.describe.program_plan import check_room, plan_program
 from ipu_runtime.engine.describe.step_count import StepCount
 from ipu_runtime.engine.feeds.feed import ArrayFeed, Feed
 from ipu_runtime.engine.numerics.half_models import device_half_settings
-from ipu_runtime.engine.watch.planned_program import ProgramPlan
+from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.frameworks.keras_api import tree
 from ipu_runtime.frameworks.keras_training import compile_record
 from ipu_runtime.plan.model.model_spec import ModelSpec
@@ -63,20 +63,6 @@ class Setting:
     cut: Cut | None
     collect: bool
     """Whether metric values after every batch are wanted."""
-
-
-@dataclass(frozen=True)
-class BuiltProgram:
-    """A program that can be run: how, in which pieces, and its plan."""
-
-    executable: ExecutableProgram
-    sizes: PieceSize
-    planned: ProgramPlan
-
-    @property
-    def choice(self) -> ExecutorChoice | None:
-        """How it runs here; None before it has run."""
-        return self.executable.choice
 
 
 class ProgramSet:

@@ -10,10 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.own_program import traced_program
 from ipu_runtime.engine.build.replicas.collectives import mark_shared
 from ipu_runtime.engine.build.replicas.joint_copies import has_collective
-from ipu_runtime.engine.build.replicas.late_programs import Built, late_program
 from ipu_runtime.engine.build.replicas.replica_variables import (
     FirstValues,
     ReplicaVariables,
@@ -23,6 +21,7 @@ from ipu_runtime.engine.describe.placement import Placement, current_placement
 from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.numerics.half_models import configured_half
 from ipu_runtime.frameworks.tensorflow_graphs import FuncGraph, running_in_order
+from ipu_runtime.frameworks.types import Graph, Operation, Tensor
 from ipu_runtime.plan.rules.count_rules import check_updates
 from ipu_runtime.system.instances import Instance
 
@@ -129,51 +128,68 @@ def build_loop(
     )
 
 
-def build_once(
-    body: Body,
-    arguments: Sequence[Any],
-    replicas: Callable[[], int],
-    started: Callable[[], None] = lambda: None,
-) -> Any:
-    """Build a program without a loop; return its operation or a list of results.
+@dataclass(frozen=True)
+class ReplicatedProgram:
+    """A program for a number of replicas, as it stands in a graph."""
 
-    Results are those of the first replica. `started` is called before it first runs.
-    """
-    traced, must_run, waiting = _trace(body, arguments)
-    if waiting.multiples:
+    done: Operation
+    """Completes when all replicas have."""
+    outputs: Sequence[Tensor]
+    """Of the first replica."""
+    first_values: FirstValues
+
+
+@dataclass(frozen=True)
+class TracedProgram:
+    """A program of one replica, which can be built for any number of them."""
+
+    graph: Graph
+    arguments: Sequence[Tensor]
+    must_run: Sequence[Operation]
+    """Operations that run although no output needs them."""
+    wishes: _Trace
+    instance: Instance
+    """This process among those whose replicas exchange values."""
+
+    def build(self, replicas: int) -> ReplicatedProgram:
+        """Build it into the current graph."""
+        for tell in self.wishes.tell:
+            tell(replicas)
+        variables = ReplicaVariables(
+            replicas, replicas * self.instance.index, self.instance
+        )
+        if replicas > 1:
+            variables.create(self.graph)
+        before = [*variables.broadcasts, *self.wishes.broadcasts]
+        with tf.control_dependencies(before):
+            values = [
+                [tf.identity(item) for item in self.arguments] for _ in range(replicas)
+            ]
+            copies = replicate(self.graph, values, variables, self.must_run)
+        every = [tensor.op for outputs in copies.outputs for tensor in outputs]
+        captured = [outer for outer, _ in self.graph.captures]
+        return ReplicatedProgram(
+            tf.group(*every, *copies.control_outputs),
+            copies.outputs[0],
+            FirstValues(
+                list(filter(variables.owns, captured)), self.instance, variables.first
+            ),
+        )
+
+
+def trace_program(body: Body, arguments: Sequence[Tensor]) -> TracedProgram:
+    """Trace a program without a loop of ours around it."""
+    graph, must_run, wishes = _trace(body, arguments)
+    if wishes.multiples:
         raise ValueError(
             "Gradients are accumulated over several mini-batches, which needs a loop: "
             "ipu.loops.repeat."
         )
-    placement = current_placement() or Placement()
     # Inside of a program it is the program that exchanges values with others.
     inside = _waiting.get() is not None
-
-    def build(count: int) -> Built:
-        for tell in waiting.tell:
-            tell(count)
-        instance = Instance() if inside else placement.instance
-        variables = ReplicaVariables(count, count * instance.index, instance)
-        if count > 1:
-            variables.create(traced)
-        with tf.control_dependencies([*variables.broadcasts, *waiting.broadcasts]):
-            values = [[tf.identity(item) for item in arguments] for _ in range(count)]
-            copies = replicate(traced, values, variables, must_run)
-        every = [tensor.op for outputs in copies.outputs for tensor in outputs]
-        return Built(
-            tf.group(*every, *copies.control_outputs),
-            copies.outputs[0],
-            FirstValues(
-                [outer for outer, _ in traced.captures if variables.owns(outer)],
-                instance,
-                variables.first,
-            ),
-        )
-
-    watched = traced_program()
-    if watched is not None:
-        watched.graph = traced
-    return late_program(build, replicas, started, watched)
+    placement = current_placement() or Placement()
+    instance = Instance() if inside else placement.instance
+    return TracedProgram(graph, arguments, must_run, wishes, instance)
 
 
 def _split(flat: Sequence[Any], replicas: int) -> list[list[Any]]:

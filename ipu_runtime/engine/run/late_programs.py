@@ -1,60 +1,66 @@
 """Programs in a session's graph, whose device may be configured after they are built.
 
-Scripts of the older API compile first, configure the system next and open a session
-last. How many replicas run is decided by the device then, so a program that stands in
-a graph already is built once more, and what the script holds of it leads to the new
-one.
+[Note: Programs that are built late]
+Scripts of TensorFlow 1 call `ipu_compiler.compile`, configure the system next and open
+a session last. How many replicas a program has is decided by the device as it is when
+the session runs. What must hold:
+
+- A program stands in the graph as soon as it is compiled, for the device as it is then:
+  scripts look at its shapes, and name its tensors.
+- What a script holds of it are identities after `_done`, and never the tensors of a
+  replica. A program that is built for other replicas takes the place of the old one
+  behind these identities: `_rebuild` gives them other inputs. The old operations stay
+  in the graph, and nothing needs them.
+- A graph that a session has run cannot be changed: TensorFlow has copied it. So it is
+  an error if the device has other replicas after the first `Session.run`.
+- Nobody calls us when a session runs. `tf.compat.v1.Session.run` is patched for good;
+  it looks at the graph's collection of programs, which lives as long as the
+  graph. Sessions of graphs without programs of ours run as before.
+- A session may run several programs in one call, and only what it fetches: whether it
+  runs a program is told by what the fetched operations need.
+- Inside of a `tf.function` there is no session: the program is what it is when traced.
 """
 
 from __future__ import annotations
 
 import functools
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.own_program import OwnProgram
-from ipu_runtime.engine.build.replicas.replica_variables import FirstValues
+from ipu_runtime.engine.build.replicas.device_loop import TracedProgram
 from ipu_runtime.engine.describe.call_graph import operations_before
+from ipu_runtime.engine.run.script_program import ScriptProgram
 from ipu_runtime.frameworks.patch_points import session_patches
 from ipu_runtime.frameworks.patching import around
 from ipu_runtime.frameworks.tensorflow_graphs import (
     replace_input,
     wait_for_nothing_but,
 )
-from ipu_runtime.frameworks.types import Session
+from ipu_runtime.frameworks.types import Session, Tensor
 from ipu_runtime.system.instance_exchange import lost_instances_named
 
 _PROGRAMS = "ipu_programs"
 """Collection of a graph that keeps its programs as long as the graph lives."""
 
 
-@dataclass(frozen=True)
-class Built:
-    """A program for a number of replicas."""
-
-    done: Any
-    """Completes when all replicas have."""
-    outputs: Sequence[Any]
-    """Of the first replica."""
-    first_values: FirstValues
-
-
 def late_program(
-    build: Callable[[int], Built],
+    traced: TracedProgram,
     replicas: Callable[[], int],
     started: Callable[[], None],
-    watched: OwnProgram | None = None,
+    watched: ScriptProgram | None,
 ) -> Any:
     """Build a program for the device as it is when a session runs it.
 
-    `started` is called before it runs for the first time.
+    Args:
+        traced: The program of one replica.
+        replicas: Says how many the device has room for now.
+        started: Called before the program runs for the first time.
+        watched: Who is told of its executions.
     """
-    program = _LateProgram(build, replicas, started, watched)
+    program = _LateProgram(traced, replicas, started, watched)
     if program.graph.building_function:
         started()
     else:
@@ -70,19 +76,19 @@ class _LateProgram:
 
     def __init__(
         self,
-        build: Callable[[int], Built],
+        traced: TracedProgram,
         replicas: Callable[[], int],
         started: Callable[[], None],
-        watched: OwnProgram | None,
+        watched: ScriptProgram | None,
     ) -> None:
-        self._build, self._replicas, self._started = build, replicas, started
-        self.watched = watched
+        self._traced, self._replicas, self._started = traced, replicas, started
+        self._watched = watched
         self._needed_by: dict[str, bool] = {}
         self.graph = tf.compat.v1.get_default_graph()
         self._count = replicas()
         self._has_run = False
-        self._begun: weakref.WeakSet[Any] = weakref.WeakSet()
-        built = build(self._count)
+        self._begun: weakref.WeakSet[Session] = weakref.WeakSet()
+        built = traced.build(self._count)
         self._first_values = built.first_values
         self._done = tf.group(built.done)
         with tf.control_dependencies([self._done]):
@@ -124,48 +130,37 @@ class _LateProgram:
     @property
     def looks_at_fetches(self) -> bool:
         """Whether it matters that a session runs this program."""
-        return self.watched is not None or self._first_values.instance.count > 1
+        return self._watched is not None or self._first_values.instance.count > 1
 
-    def run(self, run: Callable[[], Any], session: Any, fetched: Sequence[Any]) -> Any:
+    def run(
+        self, run: Callable[[], Any], session: Session, fetched: Sequence[Any]
+    ) -> Any:
         """Run a session that may run this program, and tell who watches.
 
         All processes have the same variables when a session first runs it.
         """
-        executes, watched = self.runs_for(fetched), self.watched
+        executes, watched = self.runs_for(fetched), self._watched
         with lost_instances_named(self._first_values.instance):
             if executes and session not in self._begun:
                 self._begun.add(session)
                 self._first_values.take(session)
             if watched is None:
                 return run()
-            return self._watched_run(run, executes, fetched, watched)
-
-    def _watched_run(
-        self,
-        run: Callable[[], Any],
-        executes: bool,
-        fetched: Sequence[Any],
-        watched: OwnProgram,
-    ) -> Any:
-        if executes:
-            watched.began(self._count)
-        start = time.perf_counter()
-        results = run()
-        seconds = time.perf_counter() - start
-        flat = tf.nest.flatten(results)
-        if len(flat) == len(fetched):
-            made = {tensor.name: "" for tensor in self._outputs}
-            named = list(zip(fetched, flat, strict=True))
-            if executes:
-                watched.executed(seconds, _values(named, made))
-            if taken := _values(named, watched.dequeued):
-                watched.took(taken)
-        return results
+            results = watched.execute(run, self._count) if executes else run()
+            flat = tf.nest.flatten(results)
+            if len(flat) == len(fetched):
+                named = list(zip(fetched, flat, strict=True))
+                if executes:
+                    made = {tensor.name: "" for tensor in self._outputs}
+                    watched.returned(_values(named, made))
+                if taken := _values(named, watched.dequeued):
+                    watched.took(taken)
+            return results
 
     def _rebuild(self, count: int) -> None:
         self._count = count
         with self.graph.as_default(), tf.control_dependencies(None):
-            built = self._build(count)
+            built = self._traced.build(count)
         self._first_values = built.first_values
         wait_for_nothing_but(self._done, built.done)
         for output, tensor in zip(self._outputs, built.outputs, strict=True):
@@ -191,9 +186,9 @@ _sessions = session_patches(around(_run_prepared))
 
 def _values(
     fetched: Sequence[tuple[Any, Any]], names: Mapping[str, str]
-) -> dict[str, Any]:
+) -> dict[str, Tensor]:
     """Return the values of tensors that have a name here."""
-    found: dict[str, Any] = {}
+    found: dict[str, Tensor] = {}
     for item, value in fetched:
         tensor = getattr(item, "name", "")
         if tensor in names:

@@ -1,9 +1,12 @@
-"""Programs that a script runs itself, as they are told to who watches it."""
+"""Programs that a script runs itself: by `strategy.run`, or in a session.
+
+The script has the loop here. Each execution is one piece of ours, which cannot be cut,
+and nobody asks whether to stop: a script is stopped by its signals alone.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -12,29 +15,53 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from ipu_runtime.engine.build.programs.executable import (
+    BuiltProgram,
+    Look,
+    PieceSize,
+)
+from ipu_runtime.engine.describe.own_request import plan_own, trains
+from ipu_runtime.engine.run.piece_loop import PieceLoop
 from ipu_runtime.engine.watch.observer import (
-    ProgramCall,
-    Progress,
+    ProgressReport,
     begin_call,
     call_observer,
     tell_at_end,
 )
+from ipu_runtime.frameworks.types import Graph, Structure
+from ipu_runtime.system.instances import Instance
 
-_TOLD_EVERY_S = 0.1
 _ALL_TOLD = 100
 """So many executions are told one by one: few and short ones are a curve, too."""
 _MOST_NUMBERS = 8
 
 
+@dataclass(frozen=True)
+class _Execution:
+    """An execution as a piece: what runs it is the script's own call."""
+
+    unit: int
+    """Batches of an execution, over all replicas."""
+    choice = None
+    peak_stash = ()
+    state = ()
+
+    def run(
+        self, source: Callable[[], Structure], first: int, count: int, look: Look
+    ) -> Structure:
+        """Let the script's call do it."""
+        return source()
+
+
 @dataclass
-class OwnProgram:
+class ScriptProgram:
     """A function that a strategy or a session runs, over all of its executions."""
 
     kind: str
     """`run` or `compile`."""
     name: str
     """Of the function."""
-    graph: Any = None
+    graph: Graph = None
     """What it does on one replica."""
     shards: int = 1
     """IPUs of a replica that it places something on."""
@@ -43,86 +70,92 @@ class OwnProgram:
     dequeued: dict[str, str] = field(default_factory=dict)
     """Names of what a session gets from its outfeeds, by tensor."""
     executions: int = 0
-    _call: ProgramCall | None = None
+    _loop: PieceLoop | None = None
     _trains: bool = False
-    _held: list[tuple[Any, int]] = field(default_factory=list)
-    """Results of the newest execution, and the highest rank of numbers in them."""
-    _seconds: float = 0.0
-    _told_at: float = 0.0
-    _told_executions: int = 0
+    _results: list[tuple[Structure, int]] = field(default_factory=list)
+    """Of the newest execution, and the highest rank of numbers in them."""
 
-    def began(self, replicas: int) -> None:
-        """Tell that it is about to run for the first time."""
-        if self._call is None and call_observer() is not None:
-            # The planner and all layers: scripts that nobody watches do without.
-            from ipu_runtime.engine.describe.own_request import plan_own, trains
+    def execute(self, call: Callable[[], Structure], replicas: int) -> Structure:
+        """Make the script's call, which runs the program once, and return its results.
 
-            planned = plan_own(self.name, self.graph, replicas, self.shards)
-            self._trains = trains(self.graph)
-            self._call = begin_call(self.kind, self.name, planned)
-
-    def executed(self, seconds: float, results: Any = None) -> None:
-        """Take in an execution; it is told now and then."""
+        What of them is told comes by `returned` and `took`.
+        """
+        if self._loop is None:
+            if call_observer() is None:
+                return call()
+            self._loop = self._begin(replicas)
         self.executions += 1
-        if self.executions > 1:
-            # The first one compiles.
-            self._seconds += seconds
+        unit = self._loop.program.executable.unit
+        return self._loop.run_piece(call, self._loop.batches, unit)
+
+    def returned(self, results: Structure) -> None:
+        """Take in what an execution has returned; it is told now and then."""
         # Looking into them takes longer than a short execution may.
-        self._held = [(results, 0)]
+        self._results = [(results, 0)]
         # What a script dequeues afterwards belongs to this execution: tell it then.
         if not self.fed_out:
             self._tell_if_due()
 
-    def took(self, results: Any) -> None:
+    def took(self, results: Structure) -> None:
         """Take in what the script has dequeued: numbers of iterations and replicas."""
-        self._held.append((results, 2))
+        self._results.append((results, 2))
         self._tell_if_due()
-
-    def _tell_if_due(self) -> None:
-        long_ago = time.perf_counter() - self._told_at >= _TOLD_EVERY_S
-        if long_ago or self.executions <= _ALL_TOLD:
-            self.tell()
 
     def tell(self) -> None:
         """Tell what has come since the last time."""
-        observer = call_observer()
-        new = self.executions - self._told_executions
-        if observer is None or self._call is None or not new:
+        loop = self._loop
+        # A program may outlive who watched it.
+        if loop is None or call_observer() is not loop.report.observer:
             return
-        first = self._told_executions == 0
-        timed = new - 1 if first else new
-        logs = _with_loss(_numbers(self._held), self._trains)
-        self._told_at, self._told_executions = time.perf_counter(), self.executions
-        planned = self._call.planned
-        steps = planned.request.steps_per_execution if planned.request else 1
-        step_ms = 1e3 * self._seconds / (timed * steps) if timed else 0.0
-        self._held, self._seconds = [], 0.0
-        observer.progressed(
-            Progress(
-                "run", 1, self.executions, 0, logs, step_ms, planned.step_us, self._call
-            )
+        if self.executions > loop.report.told_step:
+            logs = _with_loss(_numbers(self._results), self._trains)
+            self._results = []
+            loop.tell(self.executions, logs)
+
+    def _tell_if_due(self) -> None:
+        due = self._loop is not None and self._loop.report.due
+        if due or self.executions <= _ALL_TOLD:
+            self.tell()
+
+    def _begin(self, replicas: int) -> PieceLoop:
+        """Tell that it is about to run for the first time."""
+        planned = plan_own(self.name, self.graph, replicas, self.shards)
+        self._trains = trains(self.graph)
+        call = begin_call(self.kind, self.name, planned)
+        request = planned.request
+        unit = request.batches if request else 1
+        loop = PieceLoop(
+            BuiltProgram(_Execution(unit), PieceSize(unit), planned),
+            "",
+            ProgressReport("run", 0, planned.step_us, call),
+            Instance(),
+            batches_per_step=replicas if request else 1,
         )
+        loop.begin_epoch(1)
+        return loop
 
 
-_traced: ContextVar[OwnProgram | None] = ContextVar("traced", default=None)
+_traced: ContextVar[ScriptProgram | None] = ContextVar("traced", default=None)
 
 
-def own_program(kind: str, function: Any) -> OwnProgram | None:
+def script_program(kind: str, function: Any) -> ScriptProgram | None:
     """Return a program to tell about; None if nobody wants to know."""
     if call_observer() is None:
         return None
-    program = OwnProgram(kind, getattr(function, "__name__", type(function).__name__))
+    program = ScriptProgram(
+        kind, getattr(function, "__name__", type(function).__name__)
+    )
     tell_at_end(program.tell)
     return program
 
 
-def traced_program() -> OwnProgram | None:
+def traced_program() -> ScriptProgram | None:
     """Return the program whose function is being traced."""
     return _traced.get()
 
 
 @contextmanager
-def tracing(program: OwnProgram | None) -> Iterator[None]:
+def tracing(program: ScriptProgram | None) -> Iterator[None]:
     """Let outfeeds that are used inside belong to a program."""
     token = _traced.set(program)
     try:
@@ -153,10 +186,10 @@ def _is_floating(value: Any, most_rank: int) -> bool:
     return bool(tf.as_dtype(kind).is_floating)
 
 
-def _numbers(held: Sequence[tuple[Any, int]]) -> dict[str, float]:
+def _numbers(taken: Sequence[tuple[Any, int]]) -> dict[str, float]:
     """Return the mean of each number over iterations and replicas."""
     numbers: dict[str, float] = {}
-    for results, most_rank in held:
+    for results, most_rank in taken:
         for name, value in named_parts("", results):
             if _is_floating(value, most_rank) and len(numbers) < _MOST_NUMBERS:
                 array = np.asarray(value, dtype=float)
