@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.device_loop import trace_program
-from ipu_runtime.engine.describe.function_program import function_program
-from ipu_runtime.engine.describe.model_scope import LayerUse, model_scope
+from ipu_runtime.engine.describe.function_program import announce_function
+from ipu_runtime.engine.describe.model_scope import model_scope
 from ipu_runtime.engine.describe.placement import (
     Placement,
     current_placement,
@@ -17,7 +17,6 @@ from ipu_runtime.engine.describe.placement import (
 )
 from ipu_runtime.engine.run.late_programs import late_program
 from ipu_runtime.engine.run.script_program import script_program, tracing
-from ipu_runtime.engine.watch.interception import announce, current_interceptor
 from ipu_runtime.estimators.tf_estimator import EstimatorSpec
 
 
@@ -37,7 +36,12 @@ def compile(  # noqa: A001 - the emulated API's own name
             results = late_program(
                 traced,
                 placement.replica_count,
-                lambda: _announce(scope.layer_uses, placement),
+                lambda: announce_function(
+                    "compile",
+                    scope.layer_uses,
+                    [item.op.name for item in tf.compat.v1.global_variables()],
+                    placement,
+                ),
                 watched,
             )
     finally:
@@ -46,14 +50,6 @@ def compile(  # noqa: A001 - the emulated API's own name
         watched.graph = traced.graph
         watched.shards = max(placement.shards, default=0) + 1
     return results
-
-
-def _announce(uses: Sequence[LayerUse], placement: Placement) -> None:
-    interceptor = current_interceptor()
-    if interceptor is not None:
-        uses = uses if interceptor.wants_layers else ()
-        names = [item.op.name for item in tf.compat.v1.global_variables()]
-        announce(function_program("compile", uses, names, placement))
 
 
 def _results(

@@ -179,6 +179,7 @@ class EstimatorBase(EstimatorBuilder):
                 run.loop(step_context.session)
                 return step_context.run_with_hooks(dict(program.host.after_loop))
 
+            session.run_step_fn(lambda step_context: run.prepare(step_context.session))
             while True:
                 batches = session.run_step_fn(one_loop)["predictions"]
                 for item in predictions_of(

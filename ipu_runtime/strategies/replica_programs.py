@@ -12,9 +12,9 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.device_loop import waiting_for_replicas
 from ipu_runtime.engine.build.replicas.replicated_function import ReplicatedFunction
-from ipu_runtime.engine.describe.function_program import function_program
+from ipu_runtime.engine.describe.function_program import announce_function
 from ipu_runtime.engine.describe.model_scope import LayerUse, model_scope
-from ipu_runtime.engine.describe.own_request import repeated
+from ipu_runtime.engine.describe.operations_reader import repeated
 from ipu_runtime.engine.describe.placement import Placement, placed_on
 from ipu_runtime.engine.numerics.half_models import configured_half
 from ipu_runtime.engine.run.script_program import (
@@ -22,7 +22,7 @@ from ipu_runtime.engine.run.script_program import (
     script_program,
     tracing,
 )
-from ipu_runtime.engine.watch.interception import announce, current_interceptor
+from ipu_runtime.engine.watch.interception import current_interceptor
 from ipu_runtime.strategies.replica_reductions import reductions_on_device
 from ipu_runtime.system.emulated_device import device_draws
 from ipu_runtime.system.instances import Instance
@@ -88,7 +88,7 @@ class ReplicaPrograms:
                 if current_interceptor() is not None:
                     names = [item.name for item in traced.graph.variables]
                     steps = repeated(traced.graph)[1]
-                    announce(function_program("run", uses, names, inside, steps))
+                    announce_function("run", uses, names, inside, steps)
                 known.programs[replicas] = ReplicatedFunction(fn, replicas, instance)
             program, watched = known.programs[replicas], known.watched
             if watched is None or not tf.executing_eagerly():

@@ -15,7 +15,7 @@ import tensorflow as tf
 from ipu_runtime import utils
 from ipu_runtime.compat.plugin.poplar.ops import gen_ipu_ops
 from ipu_runtime.config import reset_ipu_configuration
-from ipu_runtime.engine.describe.own_request import plan_own
+from ipu_runtime.engine.describe.function_program import plan_function
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.plan.layers.tensors import streamed_bytes
 from ipu_runtime.plan.plan import Plan
@@ -163,7 +163,7 @@ def test_a_program_without_data_sets_says_what_counts_as_a_sample() -> None:
 
 
 def _planned(graph: Any) -> tuple[PlanRequest, Plan]:
-    planned = plan_own("learn", graph, replicas=1, shards=1)
+    planned = plan_function("learn", graph, replicas=1, shards=1)
     assert planned.request is not None
     assert planned.plan is not None
     return planned.request, planned.plan

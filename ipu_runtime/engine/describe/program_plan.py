@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import tensorflow as tf
@@ -26,10 +27,23 @@ def plan_program(name: str, request: PlanRequest, device: Device) -> ProgramPlan
     """Plan a program; raise if the device has no room for it."""
     plan = make_plan(request)
     check_room(plan, device)
+    planned = _planned(request, plan)
+    if planned.plan is None:
+        return planned
+    return replace(planned, compile_s=_modelled_compile_s(name, plan))
+
+
+def plan_watched(request: PlanRequest) -> ProgramPlan:
+    """Plan a program for who watches it, whether the device has room for it or not."""
+    return _planned(request, make_plan(request))
+
+
+def _planned(request: PlanRequest, plan: Plan) -> ProgramPlan:
+    """Return a plan with its request, or why its time cannot be modelled."""
     if plan.step is None:
         reason = "; ".join(str(problem) for problem in plan.problems)
         return ProgramPlan(request, None, reason)
-    return ProgramPlan(request, plan, compile_s=_modelled_compile_s(name, plan))
+    return ProgramPlan(request, plan, compile_s=plan.compile_s)
 
 
 def check_room(plan: Plan | None, device: Device) -> None:

@@ -20,7 +20,8 @@ from ipu_runtime.engine.build.programs.executable import (
     Look,
     PieceSize,
 )
-from ipu_runtime.engine.describe.own_request import plan_own, trains
+from ipu_runtime.engine.describe.function_program import plan_function
+from ipu_runtime.engine.describe.operations_reader import trains
 from ipu_runtime.engine.run.piece_loop import PieceLoop
 from ipu_runtime.engine.watch.observer import (
     ProgressReport,
@@ -119,7 +120,7 @@ class ScriptProgram:
 
     def _begin(self, replicas: int) -> PieceLoop:
         """Tell that it is about to run for the first time."""
-        planned = plan_own(self.name, self.graph, replicas, self.shards)
+        planned = plan_function(self.name, self.graph, replicas, self.shards)
         self._trains = trains(self.graph)
         call = begin_call(self.kind, self.name, planned)
         request = planned.request

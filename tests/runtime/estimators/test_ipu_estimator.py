@@ -258,6 +258,40 @@ def test_predictions_come_in_the_order_of_the_data(tmp_path: Path) -> None:
     assert whole["classes"].tolist() == classes[:8]
 
 
+class _Compilations:
+    """Notes which programs are compiled, and when that is done."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def compiling(self, program: str) -> None:
+        self.told.append(f"compiling {program}")
+
+    def compiled(
+        self, program: str, seconds: float, ipu_compile_s: float, executor: str = ""
+    ) -> None:
+        self.told.append(f"compiled {program}")
+
+    def progressed(self, progress: Progress) -> None:
+        pass
+
+    def should_stop(self) -> bool:
+        return False
+
+
+def test_every_program_that_compiles_is_ready_at_some_time(tmp_path: Path) -> None:
+    observer = _Compilations()
+    estimator = plain_estimator(tmp_path, model_fn())
+    with observed_by(observer):
+        estimator.train(batches, steps=4)
+        estimator.evaluate(batches, steps=4)
+        next(estimator.predict(batches))
+    names = ("training", "evaluation", "prediction")
+    assert observer.told == [
+        f"{told} {name}" for name in names for told in ("compiling", "compiled")
+    ]
+
+
 def test_batch_norm_statistics_are_trained_and_saved(tmp_path: Path) -> None:
     import keras
 

@@ -1,22 +1,18 @@
-"""The plan of a program that a script has written itself, read from its operations."""
+"""A program that a script has written itself, read from its operations."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import tensorflow as tf
 
 from ipu_runtime.engine.describe.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.describe.loop_trips import trips
-from ipu_runtime.engine.describe.program_request import program_request
-from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.frameworks.inner_graphs import CALLS, LOOPS, holds, inner_graphs
 from ipu_runtime.frameworks.tensorflow_variables import ASSIGNMENTS
+from ipu_runtime.frameworks.types import Graph, Operation, Variable
 from ipu_runtime.plan.model.model_spec import Layer, LayerSpec, ModelSpec, Weight
 from ipu_runtime.plan.model.operations import TracedWork
-from ipu_runtime.plan.planner import make_plan
-from ipu_runtime.plan.request import PlanRequest
-from ipu_runtime.system.emulated_device import device_for
 
 _VALUE_BYTES = 4
 _FEED = "IteratorGetNext"
@@ -26,31 +22,19 @@ _REMARK = (
 )
 
 
-def plan_own(name: str, graph: Any, replicas: int, shards: int) -> ProgramPlan:
-    """Plan a traced program, or say why there is no plan.
+@dataclass(frozen=True)
+class ReadOperations:
+    """A program as one layer, which does all that one of its steps does."""
 
-    It is looked at because somebody watches, so nothing here may end the script: also
-    a program that is too large for the device is only told of.
-    """
-    if graph is None:
-        return ProgramPlan(None, None, "its operations are not known")
-    if shards > 1:
-        reason = f"it places operations on {shards} IPUs itself"
-        return ProgramPlan(None, None, f"{reason}, which the plan does not follow")
-    try:
-        request = _request(name, graph, replicas)
-        if request is None:
-            return ProgramPlan(None, None, "it computes nothing that the plan knows")
-        plan = make_plan(request)
-    except Exception as error:  # graphs of scripts may hold anything
-        return ProgramPlan(None, None, f"it cannot be read: {error}")
-    if plan.step is None:
-        reason = "; ".join(str(problem) for problem in plan.problems)
-        return ProgramPlan(request, None, reason)
-    return ProgramPlan(request, plan, compile_s=plan.compile_s)
+    spec: ModelSpec
+    batch_size: int
+    """Samples of a step that come from data sets; 1 where they are not known."""
+    iterations: int
+    """Of the program's one loop, which are its steps; 1 without such a loop."""
 
 
-def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
+def read_operations(name: str, graph: Graph) -> ReadOperations | None:
+    """Read a traced program; None if it computes nothing that the plan knows."""
     walk = GraphWalk(NO_BATCH)
     inner, iterations = repeated(graph)
     operations = tuple(walk.plain_ops(inner.get_operations()))
@@ -76,17 +60,10 @@ def _request(name: str, graph: Any, replicas: int) -> PlanRequest | None:
     source = Layer(LayerSpec("input", "Input", {"shape": [fed]}), (), (fed,))
     spec = LayerSpec(name, "Program", {}, ("input",))
     layer = Layer(spec, ((fed,),), (1,), weights, traced=work)
-    model = ModelSpec((source, layer), (name,))
-    return program_request(
-        model,
-        device_for(None),
-        batch_size=batch,
-        batches=iterations * replicas,
-        steps_per_execution=iterations,
-    )
+    return ReadOperations(ModelSpec((source, layer), (name,)), batch, iterations)
 
 
-def _fed(graph: Any) -> tuple[int, int]:
+def _fed(graph: Graph) -> tuple[int, int]:
     """Return the samples of a step that come from data sets, and the bytes of one.
 
     Those of the first data set count; the bytes are those of all. Loops inside of the
@@ -109,7 +86,7 @@ def _fed(graph: Any) -> tuple[int, int]:
     return batch, -(-total // batch)
 
 
-def _variables(graph: Any) -> list[Any]:
+def _variables(graph: Graph) -> list[Variable]:
     """Return what a program reads and writes; a session's graph has a list of all."""
     if not isinstance(getattr(graph, "outer_graph", None), tf.Graph):
         return list(graph.variables)
@@ -123,7 +100,7 @@ def _variables(graph: Any) -> list[Any]:
     return own or list(graph.variables)
 
 
-def repeated(graph: Any) -> tuple[Any, int]:
+def repeated(graph: Graph) -> tuple[Graph, int]:
     """Return the body of a program's one loop and how often it runs.
 
     A program without a loop, with several, or with one of unknown length is itself
@@ -142,12 +119,12 @@ def repeated(graph: Any) -> tuple[Any, int]:
         (inner,) = inner_graphs(calls[0])
 
 
-def trains(graph: Any) -> bool:
+def trains(graph: Graph) -> bool:
     """Tell whether a program changes weights."""
     return graph is not None and holds(graph, _changes_weights)
 
 
-def _changes_weights(operation: Any) -> bool:
+def _changes_weights(operation: Operation) -> bool:
     if operation.type.startswith("ResourceApply"):
         return True
     # Counters of steps and random states are whole numbers.
