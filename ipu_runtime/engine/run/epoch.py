@@ -19,7 +19,6 @@ from ipu_runtime.engine.run.checkpointing import (
 )
 from ipu_runtime.engine.run.piece_loop import Piece, PieceLoop
 from ipu_runtime.engine.run.session import Session
-from ipu_runtime.engine.run.step_profile import IpuProfile
 from ipu_runtime.engine.watch.observer import (
     TOLD_EVERY_S,
     ProgressReport,
@@ -27,6 +26,7 @@ from ipu_runtime.engine.watch.observer import (
     end_call,
     end_epoch,
 )
+from ipu_runtime.engine.watch.step_profile import IpuProfile
 
 _NAMES = {"train": "training", "test": "evaluation", "predict": "prediction"}
 _PHASES = {"train": "train", "test": "evaluate", "predict": "predict"}
@@ -59,17 +59,17 @@ class ModelRun:
         """
         count, planned = session.count, session.program.planned
         self.session = session
-        self._callbacks = BatchCallbacks(callbacks, session.phase)
+        self._callbacks = BatchCallbacks(callbacks, session.call.phase)
         self._joined = session.joins_executions(self._callbacks.listened_to)
         replicas = count.replicas * session.instance.count
         self.call = begin_call(
-            kind, session.model.name, planned, epochs, count.steps, replicas
+            kind, session.call.model.name, planned, epochs, count.steps, replicas
         )
         self._loop = PieceLoop(
             session.program,
-            _NAMES[session.phase],
+            _NAMES[session.call.phase],
             ProgressReport(
-                _PHASES[session.phase], count.steps, planned.step_us, self.call
+                _PHASES[session.call.phase], count.steps, planned.step_us, self.call
             ),
             session.instance,
             batches_per_step=count.replicas,
@@ -94,7 +94,7 @@ class ModelRun:
         else:
             self._run(source, outcome, None)
         outcome.stopped = self._loop.stopped
-        if self.session.phase != "predict":
+        if self.session.call.phase != "predict":
             outcome.logs = self.session.logs()
         return outcome
 
@@ -108,7 +108,7 @@ class ModelRun:
         session, program = self.session, self.session.program
         steps = self._loop.batches // session.count.replicas
         return IpuProfile(
-            session.phase,
+            session.call.phase,
             self._loop.step_ms,
             program.planned,
             steps,
@@ -163,7 +163,7 @@ class ModelRun:
 
     def _checkpoints(self) -> Checkpoints:
         session, program = self.session, self.session.program
-        if session.phase != "train":
+        if session.call.phase != "train":
             return NoCheckpoints()
         return epoch_checkpoints(
             EpochState(
@@ -180,7 +180,7 @@ class ModelRun:
         self, piece: Piece, outcome: EpochOutcome, thread: CallbackThread | None
     ) -> None:
         results = piece.results
-        if self.session.phase == "predict":
+        if self.session.call.phase == "predict":
             outcome.outputs.append(results)
             results = [{} for _ in range(piece.first, piece.end)]
         elif results is not None and self.session.averaged is not None:
@@ -196,7 +196,7 @@ class ModelRun:
         self._shown_at = now
         if self._loop.report.observer and not (done and self._told_by_epoch()):
             logs: Mapping[str, float] = {}
-            if self.session.phase != "predict":
+            if self.session.call.phase != "predict":
                 logs = single_values(self.session.logs())
             # The first piece compiles, so that no step is measured yet.
             if self._loop.timed_batches or done:
@@ -214,7 +214,7 @@ class ModelRun:
         return self.call.kind == "validate" or not self._loop.report.due
 
     def _batch_logs(self) -> Logs:
-        if self.session.phase == "predict":
+        if self.session.call.phase == "predict":
             return {}
         if not (self._callbacks.listened_to or self._callbacks.shown):
             return {}

@@ -8,14 +8,15 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.metric_results import Logs
-from ipu_runtime.engine.build.programs.model_programs import drop_programs, kept_of
+from ipu_runtime.engine.describe.model_cache import cache_of, drop_programs
+from ipu_runtime.engine.describe.model_call import ModelCall
 from ipu_runtime.engine.describe.model_options import ModelOptions
 from ipu_runtime.engine.feeds.feed import Feed
 from ipu_runtime.engine.feeds.make_feed import make_feed
 from ipu_runtime.engine.run.batch_callbacks import callback_list
 from ipu_runtime.engine.run.epoch import ModelRun
-from ipu_runtime.engine.run.session import Session, check_compiled, open_session
-from ipu_runtime.engine.run.step_profile import IpuProfile
+from ipu_runtime.engine.run.session import Session, open_session
+from ipu_runtime.engine.watch.step_profile import IpuProfile
 from ipu_runtime.frameworks.keras_api import tree, unpack_x_y_sample_weight
 from ipu_runtime.frameworks.keras_data import split_for_validation
 from ipu_runtime.frameworks.keras_training import (
@@ -23,6 +24,7 @@ from ipu_runtime.frameworks.keras_training import (
     metrics_in_order,
     validates_after,
 )
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.system.device import Device
 from ipu_runtime.system.instance_exchange import mean_over_instances
 
@@ -30,7 +32,7 @@ __all__ = ["drop_programs", "evaluate", "fit", "predict", "profile"]
 
 
 def fit(
-    model: Any,
+    model: KerasModel,
     options: ModelOptions,
     device: Device,
     *,
@@ -52,7 +54,7 @@ def fit(
     validation_freq: Any = 1,
 ) -> Any:
     """Train; takes the keyword arguments of Keras `fit`, returns its History."""
-    check_compiled(model)
+    _check_compiled(model)
     if validation_split and validation_data is None:
         (x, y, sample_weight), validation_data = split_for_validation(
             (x, y, sample_weight), validation_split
@@ -68,7 +70,7 @@ def fit(
         infeed=options.infeed_kwargs,
     )
     session = open_session(
-        model, options, device, "train", feed, steps_per_epoch, epochs
+        ModelCall(model, options, device, "train", feed, steps_per_epoch, epochs)
     )
     validation = None
     if validation_data is not None:
@@ -105,7 +107,7 @@ def fit(
         calls.on_epoch_end(epoch, logs)
         if model.stop_training:
             break
-    kept_of(model).profile = run.end(logs)
+    cache_of(model).profile = run.end(logs)
     if epochs > 0 and hasattr(model.optimizer, "finalize_variable_values"):
         model.optimizer.finalize_variable_values(model.trainable_weights)
     calls.on_train_end(logs=logs)
@@ -113,7 +115,7 @@ def fit(
 
 
 def evaluate(
-    model: Any,
+    model: KerasModel,
     options: ModelOptions,
     device: Device,
     *,
@@ -127,20 +129,20 @@ def evaluate(
     return_dict: bool = False,
 ) -> Any:
     """Evaluate; takes the keyword arguments of Keras `evaluate`."""
-    check_compiled(model)
+    _check_compiled(model)
     feed = make_feed(
         x, y, sample_weight, batch_size=batch_size, infeed=options.infeed_kwargs
     )
-    session = open_session(model, options, device, "test", feed, steps, 1)
+    session = open_session(ModelCall(model, options, device, "test", feed, steps))
     calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
     run = ModelRun(session, calls, "evaluate")
     logs = _evaluate(run, calls)
-    kept_of(model).profile = run.end(logs)
+    cache_of(model).profile = run.end(logs)
     return logs if return_dict else metrics_in_order(model, logs)
 
 
 def predict(
-    model: Any,
+    model: KerasModel,
     options: ModelOptions,
     device: Device,
     *,
@@ -152,12 +154,12 @@ def predict(
 ) -> Any:
     """Predict; takes the keyword arguments of Keras `predict`, returns arrays."""
     feed = make_feed(x, batch_size=batch_size, infeed=options.infeed_kwargs)
-    session = open_session(model, options, device, "predict", feed, steps, 1)
+    session = open_session(ModelCall(model, options, device, "predict", feed, steps))
     calls = callback_list(callbacks, model, verbose, 1, session.count.steps)
     calls.on_predict_begin()
     run = ModelRun(session, calls, "predict")
     outcome = run.epoch(feed.source())
-    kept_of(model).profile = run.end({})
+    cache_of(model).profile = run.end({})
     calls.on_predict_end()
     return tree.map_structure(
         lambda *pieces: np.concatenate(
@@ -167,21 +169,30 @@ def predict(
     )
 
 
-def profile(model: Any) -> IpuProfile:
+def profile(model: KerasModel) -> IpuProfile:
     """Return the modelled step beside the measured one: `model.ipu_profile()`."""
-    kept = kept_of(model).profile
-    if kept is None:
+    last = cache_of(model).profile
+    if last is None:
         raise RuntimeError(
             "There is no profile yet: it comes from the last `fit`, `evaluate` or "
             "`predict`."
         )
-    return kept
+    return last
+
+
+def _check_compiled(model: KerasModel) -> None:
+    """Raise if the model has not been compiled."""
+    if not model.compiled:
+        raise RuntimeError(
+            "You must compile your model before training/testing. "
+            "Use `model.compile(optimizer, loss)`."
+        )
 
 
 def _evaluate(run: ModelRun, calls: Any) -> Logs:
     calls.on_test_begin()
     run.session.begin_epoch()
-    outcome = run.epoch(run.session.feed.source())
+    outcome = run.epoch(run.session.call.feed.source())
     calls.on_test_end(outcome.logs)
     return outcome.logs
 
@@ -196,7 +207,7 @@ def _with_common_loss(logs: Logs, device: Device) -> Logs:
 
 
 def _validation(
-    model: Any,
+    model: KerasModel,
     options: ModelOptions,
     device: Device,
     data: Any,
@@ -212,14 +223,14 @@ def _validation(
         batch_size=None if is_dataset else batch_size,
         infeed=options.infeed_kwargs,
     )
-    return open_session(model, options, device, "test", feed, steps, 1)
+    return open_session(ModelCall(model, options, device, "test", feed, steps))
 
 
-def _suggest_tensors(model: Any, x: Any) -> None:
-    kept = kept_of(model)
+def _suggest_tensors(model: KerasModel, x: Any) -> None:
+    cache = cache_of(model)
     if isinstance(x, np.ndarray):
-        kept.fed_arrays += 1
-        if kept.fed_arrays == 2:
+        cache.fed_arrays += 1
+        if cache.fed_arrays == 2:
             tf.get_logger().warning(
                 "NumPy arrays are converted to tensors by every call: when they are "
                 "used again, convert them once with `tf.convert_to_tensor`."
