@@ -20,8 +20,6 @@ from ipu_runtime.engine.build.programs.executable import (
     Look,
     PieceSize,
 )
-from ipu_runtime.engine.describe.function_program import plan_function
-from ipu_runtime.engine.describe.operations_reader import trains
 from ipu_runtime.engine.run.piece_loop import PieceLoop
 from ipu_runtime.engine.watch.observer import (
     ProgressReport,
@@ -120,6 +118,10 @@ class ScriptProgram:
 
     def _begin(self, replicas: int) -> PieceLoop:
         """Tell that it is about to run for the first time."""
+        # The planner and all layers: scripts that nobody watches do without.
+        from ipu_runtime.engine.describe.function_program import plan_function
+        from ipu_runtime.engine.describe.operations_reader import trains
+
         planned = plan_function(self.name, self.graph, replicas, self.shards)
         self._trains = trains(self.graph)
         call = begin_call(self.kind, self.name, planned)

@@ -23,15 +23,17 @@ from ipu_runtime.engine.build.pipeline.schedule_executor import (
 )
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.executable import (
-    CollectedResults,
     Look,
     StoppedError,
-    empty_results,
+    graph_executor,
 )
-from ipu_runtime.engine.build.programs.executor_choice import graph_executor
 from ipu_runtime.engine.build.programs.gradient_capture import (
     Captured,
     reduced_over,
+)
+from ipu_runtime.engine.build.programs.metric_results import (
+    CollectedResults,
+    empty_results,
 )
 from ipu_runtime.engine.build.programs.micro_batch import Carry
 from ipu_runtime.engine.feeds.feed import read_batch

@@ -6,16 +6,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import tensorflow as tf
-
-from ipu_runtime.engine.build.programs.executor_choice import ExecutorChoice
-from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.frameworks.types import Operation, Session, Tensor, Variable
 
 _GROWTH = 8
 Look = Callable[[float], None]
 """Called inside of a long piece with the batches done so far, from any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorChoice:
+    """How a program runs here, and why."""
+
+    compiled: bool
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{'XLA' if self.compiled else 'graph executor'}: {self.reason}"
+
+
+def graph_executor(reason: str) -> ExecutorChoice:
+    """Return the choice of TensorFlow's graph executor."""
+    return ExecutorChoice(False, reason)
 
 
 class StoppedError(Exception):
@@ -127,30 +139,3 @@ class SessionLoop:
         iterations = {self._iterations: count // self.unit}
         sums: Mapping[str, float] = source.run(self._fetches, iterations)[0]
         return sums
-
-
-class CollectedResults:
-    """Metric values after every single batch, for asynchronous callbacks."""
-
-    def __init__(self, micro_batch: MicroBatch) -> None:
-        self.names = sorted(micro_batch.results(micro_batch.load(), 0))
-
-    def values(self, micro_batch: MicroBatch, carry: Carry, replica: Any) -> Any:
-        """Return the metric values of a replica as one tensor."""
-        results = micro_batch.results(carry, replica)
-        return tf.stack([tf.cast(results[name], tf.float32) for name in self.names])
-
-    def rows(self, stacked: Any) -> list[dict[str, float]]:
-        """Return stacked `values` as dictionaries, one for every batch."""
-        return [
-            dict(zip(self.names, row, strict=True))
-            for row in stacked.numpy().reshape(-1, len(self.names)).tolist()
-        ]
-
-
-def empty_results(collected: CollectedResults | None, count: Any) -> Any:
-    """Return an array for the metric values of batches, empty if not wanted."""
-    width = len(collected.names) if collected else 0
-    return tf.TensorArray(
-        tf.float32, size=count if collected else 0, element_shape=(width,)
-    )

@@ -7,11 +7,14 @@ clock, because the two ways may round differently.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.engine.build.programs.executable import (
+    ExecutorChoice,
+    graph_executor,
+)
 from ipu_runtime.engine.describe.graph_walk import NO_BATCH, GraphWalk
 from ipu_runtime.engine.describe.keras_reader import ReadModel
 from ipu_runtime.frameworks.inner_graphs import LOOPS, all_operations, inner_graphs
@@ -51,22 +54,6 @@ _OTHERWISE = {
 }
 """Operations that XLA leaves out or may refuse."""
 _PRODUCTS = (OpKind.MATMUL, OpKind.PRODUCT)
-
-
-@dataclass(frozen=True, slots=True)
-class ExecutorChoice:
-    """How a program runs here, and why."""
-
-    compiled: bool
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{'XLA' if self.compiled else 'graph executor'}: {self.reason}"
-
-
-def graph_executor(reason: str) -> ExecutorChoice:
-    """Return the choice of TensorFlow's graph executor."""
-    return ExecutorChoice(False, reason)
 
 
 def is_worth_compiling(batches: int) -> bool:

@@ -8,14 +8,16 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.executable import (
-    CollectedResults,
+    ExecutorChoice,
     Look,
-    empty_results,
+    graph_executor,
 )
 from ipu_runtime.engine.build.programs.executor_choice import (
     ChosenFunction,
-    ExecutorChoice,
-    graph_executor,
+)
+from ipu_runtime.engine.build.programs.metric_results import (
+    CollectedResults,
+    empty_results,
 )
 from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.feeds.feed import read_batch

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.micro_batch import MicroBatch
+from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
 from ipu_runtime.engine.describe.model_options import ReplicatedMetricReductionMethod
 from ipu_runtime.frameworks.tensorflow_graphs import traced
 
@@ -90,3 +90,30 @@ def single_values(logs: Logs) -> dict[str, float]:
         name: sum(value) / len(value) if isinstance(value, list) else value
         for name, value in logs.items()
     }
+
+
+class CollectedResults:
+    """Metric values after every single batch, for asynchronous callbacks."""
+
+    def __init__(self, micro_batch: MicroBatch) -> None:
+        self.names = sorted(micro_batch.results(micro_batch.load(), 0))
+
+    def values(self, micro_batch: MicroBatch, carry: Carry, replica: Any) -> Any:
+        """Return the metric values of a replica as one tensor."""
+        results = micro_batch.results(carry, replica)
+        return tf.stack([tf.cast(results[name], tf.float32) for name in self.names])
+
+    def rows(self, stacked: Any) -> list[dict[str, float]]:
+        """Return stacked `values` as dictionaries, one for every batch."""
+        return [
+            dict(zip(self.names, row, strict=True))
+            for row in stacked.numpy().reshape(-1, len(self.names)).tolist()
+        ]
+
+
+def empty_results(collected: CollectedResults | None, count: Any) -> Any:
+    """Return an array for the metric values of batches, empty if not wanted."""
+    width = len(collected.names) if collected else 0
+    return tf.TensorArray(
+        tf.float32, size=count if collected else 0, element_shape=(width,)
+    )

@@ -13,7 +13,6 @@ from ipu_runtime.engine.build.pipeline.keras_stages import StageFunctions
 from ipu_runtime.engine.build.programs.accumulation import Accumulation
 from ipu_runtime.engine.build.programs.executable import (
     BuiltProgram,
-    CollectedResults,
     ExecutableProgram,
     PieceSize,
 )
@@ -26,7 +25,10 @@ from ipu_runtime.engine.build.programs.loop_program import (
     TestLoop,
     TrainLoop,
 )
-from ipu_runtime.engine.build.programs.metric_results import Results
+from ipu_runtime.engine.build.programs.metric_results import (
+    CollectedResults,
+    Results,
+)
 from ipu_runtime.engine.build.programs.micro_batch import MicroBatch
 from ipu_runtime.engine.describe.keras_reader import (
     ReadModel,
