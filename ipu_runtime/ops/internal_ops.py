@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.program_state import ProgramState
+from ipu_runtime.engine.build.replicas.device_loop import ProgramState
 from ipu_runtime.engine.build.tracing_context import current_iteration
 
 

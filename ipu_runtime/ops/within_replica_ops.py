@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.replicas.collective_operators import (
+from ipu_runtime.engine.build.replicas.collectives import (
     check_operator,
     parts,
     reduced,

@@ -15,7 +15,7 @@ from ipu_runtime.config import (
     IPUConfig,
     reset_ipu_configuration,
 )
-from ipu_runtime.engine.feeds.synthetic_feed import synthetic_tensor
+from ipu_runtime.engine.feeds.feed import synthetic_tensor
 from ipu_runtime.ipu_strategy import IPUStrategy
 from ipu_runtime.ops.pipelining_ops import PipelineSchedule
 

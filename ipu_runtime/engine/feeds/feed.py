@@ -1,15 +1,21 @@
-"""Where a program gets its batches from: arrays that are cut, or a data set."""
+"""Where a program gets its batches from: arrays that are cut, or a data set.
+
+`make_feed` makes the data arguments of `fit`, `evaluate` and `predict` a feed, or says
+why not; a loop in TensorFlow reads it with `read_batch`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import types
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from ipu_runtime.frameworks.keras_api import tree, unpack_x_y_sample_weight
+from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
+from ipu_runtime.system.poplar_flags import SyntheticDataCategory, current_flags
 
 INFINITE: int = tf.data.INFINITE_CARDINALITY
 UNKNOWN: int = tf.data.UNKNOWN_CARDINALITY
@@ -176,3 +182,131 @@ def _tensor(array: Any) -> Any:
     if isinstance(array, np.ndarray) and array.dtype == np.float64:
         array = array.astype(np.float32)
     return _device_type(tf.convert_to_tensor(array))
+
+
+_SEED = (7, 0)
+
+
+class SyntheticFeed(DatasetFeed):
+    """One batch, made once, in the place of all batches of another feed."""
+
+    def __init__(self, replaced: Feed, initializer: str) -> None:
+        batch = tree.map_structure(
+            lambda spec: synthetic_tensor(spec, initializer), replaced.element_spec
+        )
+        super().__init__(tf.data.Dataset.from_tensors(batch).repeat(), None, 1)
+        self.batches = replaced.batches
+        self.restarts = replaced.restarts
+
+
+def synthetic_tensor(spec: Any, initializer: str) -> Any:
+    """Return a value as an initializer makes it; zeros without one.
+
+    Whole numbers are at most 1, because the host refuses labels that are out of range
+    where a device would compute something.
+    """
+    shape, dtype = spec.shape, spec.dtype
+    if not initializer:
+        return tf.zeros(shape, dtype)
+    if initializer == "normal":
+        if not dtype.is_floating:
+            return tf.ones(shape, dtype)
+        return tf.cast(tf.random.stateless_normal(shape, _SEED), dtype)
+    if initializer in ("random", "uniform"):
+        drawn = tf.random.stateless_uniform(shape, _SEED)
+        if not dtype.is_floating:
+            return tf.cast(drawn > 0.5, dtype)
+        widest = float(dtype.max) if initializer == "uniform" else 0.5
+        return tf.cast((drawn * 2.0 - 1.0) * widest, dtype)
+    return tf.cast(tf.fill(shape, int(initializer)), dtype)
+
+
+_DEFAULT_BATCH_SIZE = 32
+
+
+def make_feed(
+    x: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    batch_size: int | None = None,
+    shuffle: bool = False,
+    class_weight: Mapping[int, float] | None = None,
+    infeed: Mapping[str, Any] | None = None,
+) -> Feed:
+    """Return the feed for the data; raises what the device's Keras raises."""
+    feed = _real_feed(x, y, sample_weight, batch_size, shuffle, class_weight, infeed)
+    flags = current_flags()
+    if SyntheticDataCategory.Infeed in flags.synthetic:
+        return SyntheticFeed(feed, flags.synthetic_data_initializer)
+    return feed
+
+
+def _real_feed(
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    batch_size: int | None,
+    shuffle: bool,
+    class_weight: Mapping[int, float] | None,
+    infeed: Mapping[str, Any] | None,
+) -> Feed:
+    if isinstance(x, ArrayFeed):
+        return x
+    if isinstance(x, tf.data.Dataset):
+        for name, value in (("y", y), ("sample_weight", sample_weight)):
+            if value is not None:
+                raise ValueError(
+                    f"`{name}` must not be given with a data set: it yields them."
+                )
+        prefetch = int((infeed or {}).get("prefetch_depth", tf.data.AUTOTUNE))
+        return DatasetFeed(x, class_weight, prefetch)
+    if isinstance(x, (types.GeneratorType, Iterator, keras.utils.PyDataset)):
+        raise ValueError(
+            f"x is a {type(x).__name__}: generators and iterators have no static "
+            "shapes. Use `tf.data.Dataset.from_generator` instead."
+        )
+    return _array_feed(x, y, sample_weight, batch_size, shuffle, class_weight)
+
+
+def _array_feed(
+    x: Any,
+    y: Any,
+    sample_weight: Any,
+    batch_size: int | None,
+    shuffle: bool,
+    class_weight: Mapping[int, float] | None,
+) -> ArrayFeed:
+    if x is None or not tree.flatten(x) or len(tree.flatten(x)[0]) == 0:
+        raise ValueError("Expect x to be a non-empty array or dataset.")
+    if class_weight is not None:
+        if sample_weight is not None:
+            raise ValueError("class_weight and sample_weight cannot both be given.")
+        sample_weight = class_weights(y, class_weight)
+    batch_size = batch_size or _DEFAULT_BATCH_SIZE
+    arrays = tree.map_structure(_array, _packed(x, y, sample_weight))
+    lengths = {len(array) for array in tree.flatten(arrays)}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"All arrays must have the same number of samples, not {sorted(lengths)}."
+        )
+    samples = lengths.pop()
+    if samples % batch_size:
+        raise ValueError(
+            f"The data have {samples} samples, which leaves a partial batch of "
+            f"{samples % batch_size} with batch_size={batch_size}. All shapes are "
+            f"static: use {samples - samples % batch_size} samples, or a batch size "
+            "that divides their number."
+        )
+    return ArrayFeed(arrays, batch_size, shuffle)
+
+
+def _packed(x: Any, y: Any, sample_weight: Any) -> Any:
+    if sample_weight is not None:
+        return x, y, sample_weight
+    return (x, y) if y is not None else (x,)
+
+
+def _array(value: Any) -> Any:
+    """Return arrays and tensors as they are, and pandas objects as arrays."""
+    return value.to_numpy() if hasattr(value, "to_numpy") else value

@@ -11,8 +11,7 @@ from ipu_runtime.engine.build.programs.metric_results import Logs
 from ipu_runtime.engine.describe.model_cache import cache_of, drop_programs
 from ipu_runtime.engine.describe.model_call import ModelCall
 from ipu_runtime.engine.describe.model_options import ModelOptions
-from ipu_runtime.engine.feeds.feed import Feed
-from ipu_runtime.engine.feeds.make_feed import make_feed
+from ipu_runtime.engine.feeds.feed import Feed, make_feed
 from ipu_runtime.engine.run.batch_callbacks import callback_list
 from ipu_runtime.engine.run.epoch import ModelRun
 from ipu_runtime.engine.run.session import Session, open_session
