@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas.collectives import mark_operation, mark_shared
 from ipu_runtime.engine.build.replicas.device_loop import when_replicas_known
-from ipu_runtime.engine.build.tracing_context import current_turn
+from ipu_runtime.engine.build.tracing_context import traced_replica
 from ipu_runtime.engine.run.script_program import (
     ScriptProgram,
     named_parts,
@@ -73,7 +73,7 @@ class IPUOutfeedQueue:
         self._home: Any = None
         self.replicas = 1
         """Replicas that enqueue together, once the program is built."""
-        self._in_turn = 0
+        self._one_by_one = 0
         """Replicas of a Keras model that enqueue one after the other; 0: none do."""
         self._device_known = False
         """Whether the device was configured when the program was built."""
@@ -160,7 +160,7 @@ class IPUOutfeedQueue:
             )
         if self._queue is None:
             return
-        if self._in_turn:
+        if self._one_by_one:
             rows: Any = zip(*self._taken(), strict=True)
         else:
             size = int(self._queue.size())
@@ -192,16 +192,16 @@ class IPUOutfeedQueue:
             self._program.dequeued.update(named)
 
     def _with_replicas(self, flat: list[Any]) -> list[Any]:
-        """Return what a Keras model enqueues on this turn, and whose it is."""
-        turn = current_turn()
-        self._in_turn = 0
-        if turn is None or turn.replicas == 1:
+        """Return what a Keras model enqueues, and for which replica."""
+        traced = traced_replica()
+        self._one_by_one = 0
+        if traced is None or traced.replicas == 1:
             return flat
-        if turn.replica is None:
-            self.replicas = turn.replicas
-            return [tf.stack([item] * turn.replicas) for item in flat]
-        self.replicas, self._in_turn = 1, turn.replicas
-        return [*flat, tf.cast(turn.replica, tf.int32)]
+        if traced.number is None:
+            self.replicas = traced.replicas
+            return [tf.stack([item] * traced.replicas) for item in flat]
+        self.replicas, self._one_by_one = 1, traced.replicas
+        return [*flat, tf.cast(traced.number, tf.int32)]
 
     def _set_replicas(self, replicas: int) -> None:
         self.replicas = replicas
@@ -214,11 +214,11 @@ class IPUOutfeedQueue:
             with tf.control_dependencies(tf.nest.flatten(element)):
                 return tf.constant(True)
 
-        turn = current_turn()
-        if self._in_turn and turn is not None:
-            # Whatever is there when the first replica's turn comes is older.
+        traced = traced_replica()
+        if self._one_by_one and traced is not None:
+            # Whatever is there when the first replica enqueues is older.
             return tf.while_loop(
-                lambda _: tf.logical_and(turn.replica == 0, self._queue.size() > 0),
+                lambda _: tf.logical_and(traced.number == 0, self._queue.size() > 0),
                 lambda _: [drop()],
                 [tf.constant(False)],
             )[0]
@@ -238,25 +238,27 @@ class IPUOutfeedQueue:
 
     def _taken(self) -> list[Any]:
         """Return the queue's elements, stacked, those of replicas side by side."""
-        if not self._in_turn:
+        if not self._one_by_one:
             return self._take_all()
         *flat, replica = self._take_all()
         if self._mode is IPUOutfeedMode.LAST:
-            places = [tf.where(replica == item)[-1:] for item in range(self._in_turn)]
-            order = tf.reshape(tf.stack(places), [self._in_turn])
+            places = [
+                tf.where(replica == item)[-1:] for item in range(self._one_by_one)
+            ]
+            order = tf.reshape(tf.stack(places), [self._one_by_one])
         else:
             order = tf.argsort(replica, stable=True)
         return [self._side_by_side(tf.gather(array, order)) for array in flat]
 
     def _side_by_side(self, array: Any) -> Any:
-        by_replica = tf.reshape(array, [self._in_turn, -1, *array.shape[1:]])
+        by_replica = tf.reshape(array, [self._one_by_one, -1, *array.shape[1:]])
         return tf.experimental.numpy.swapaxes(by_replica, 0, 1)
 
     def _take_all(self) -> list[Any]:
         """Return the queue's elements, stacked, and leave it empty."""
         dtypes = list(self._queue.dtypes)
         shapes = [self._dequeued_shape(shape) for shape in self._shapes]
-        if self._in_turn:
+        if self._one_by_one:
             shapes.append(tf.TensorShape([]))
         size = self._queue.size()
         arrays = [

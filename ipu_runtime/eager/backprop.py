@@ -8,22 +8,22 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.gradient_capture import (
-    Sink,
+    CaptureScope,
     capturing,
-    open_sinks,
+    open_captures,
 )
 
 
 def num_gradient_collection_tapes() -> int:
     """Return how many tapes and contexts are open."""
-    return open_sinks()
+    return open_captures()
 
 
 class GradientCaptureContext:
     """Captures gradients of what `capture_upstream_gradients` has marked inside."""
 
     def __init__(self) -> None:
-        self._sink: Sink | None = None
+        self._sink: CaptureScope | None = None
         self._scope = ExitStack()
 
     def __enter__(self) -> Any:

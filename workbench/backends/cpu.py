@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from ipu_runtime.engine.watch.keeping import PartOfEpoch, current_keeper
+from ipu_runtime.engine.watch.checkpointer import PartOfEpoch, current_checkpointer
 from ipu_runtime.engine.watch.observer import Progress
 from ipu_runtime.frameworks.keras_training import build_for_training
 from ipu_runtime.plan.plan import Plan
@@ -66,7 +66,7 @@ def train(spec: ExperimentSpec, context: RunContext) -> None:
 
 
 def _begun() -> PartOfEpoch:
-    keeper = current_keeper()
+    keeper = current_checkpointer()
     return (keeper and keeper.begun()) or PartOfEpoch(0)
 
 
@@ -136,10 +136,10 @@ class _Reporter(keras.callbacks.Callback):
         asked_s = time.perf_counter()
         if self._observer.should_stop():
             self.model.stop_training = True
-        keeper = current_keeper()
+        keeper = current_checkpointer()
         if keeper is not None and step < steps and keeper.due():
             values = [item.numpy() for item in self.model.metrics_variables]
-            keeper.keep(PartOfEpoch(step, values))
+            keeper.checkpoint(PartOfEpoch(step, values))
         # What is told may wait, and neither a pause nor a checkpoint is step time.
         self._began_s += time.perf_counter() - asked_s
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ipu_runtime.engine.watch.keeping import PartOfEpoch
+from ipu_runtime.engine.watch.checkpointer import PartOfEpoch
 from ipu_runtime.engine.watch.observer import Progress
 from ipu_runtime.estimators.tf_estimator import CheckpointSaverListener
 from workbench.experiment.experiment_spec import ExperimentSpec
@@ -160,7 +160,7 @@ class EpochWatch(CheckpointSaverListener):
         """The estimator's own checkpoint says it."""
         return None
 
-    def keep(self, part: PartOfEpoch) -> None:
+    def checkpoint(self, part: PartOfEpoch) -> None:
         """Write a checkpoint inside an epoch; at its end the estimator does."""
         done = self._of_epoch()
         if done.step == self._epoch_steps:

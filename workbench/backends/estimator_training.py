@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.config import config_from_fields
-from ipu_runtime.engine.watch.keeping import kept_by
+from ipu_runtime.engine.watch.checkpointer import checkpointed_by
 from ipu_runtime.engine.watch.observer import observed_by
 from ipu_runtime.estimators.model_directory import newest_checkpoint
 from ipu_runtime.ipu_run_config import IPURunConfig, RunConfig
@@ -162,7 +162,7 @@ def _train(
             share = order.share(epoch, instance.index, instance.count)
             return share[samples if epoch == epochs[0] else 0 :]
 
-        with observed_by(watch), kept_by(watch):
+        with observed_by(watch), checkpointed_by(watch):
             estimator.train(
                 lambda: _batches(part, batch_size, epochs, indices),
                 steps=steps,

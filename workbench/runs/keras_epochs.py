@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ipu_runtime.engine.watch.keeping import kept_by
+from ipu_runtime.engine.watch.checkpointer import checkpointed_by
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.runs.events import Compiling
 from workbench.runs.keras_keeper import KerasKeeper
@@ -44,7 +44,7 @@ def train_and_evaluate(
         if observer.should_stop():
             return
         observer.epoch_began()
-        with kept_by(keeper):
+        with checkpointed_by(keeper):
             logs = train_epoch(epoch)
         if observer.stopped:
             return

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.engine.watch.keeping import PartOfEpoch
+from ipu_runtime.engine.watch.checkpointer import PartOfEpoch
 from ipu_runtime.system.instances import Instance
 from workbench.runs.run_checkpoint import (
     Checkpoint,
@@ -45,7 +45,7 @@ class CheckpointClock:
 
 
 class KerasKeeper:
-    """Writes the checkpoints of a run and goes on from one; an engine's `Keeper`."""
+    """Writes a run's checkpoints and goes on from one; an engine's `Checkpointer`."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class KerasKeeper:
         self._observer.epoch_goes_on(left.extra[_TIMES])
         return PartOfEpoch(left.step, left.running)
 
-    def keep(self, part: PartOfEpoch) -> None:
+    def checkpoint(self, part: PartOfEpoch) -> None:
         """Write a checkpoint inside an epoch."""
         self._save(part, {_TIMES: self._observer.times()})
 

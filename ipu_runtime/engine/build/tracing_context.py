@@ -16,10 +16,15 @@ from ipu_runtime.system.instances import Instance
 
 
 @dataclass(frozen=True)
-class Turn:
-    """What the code being traced is done for."""
+class TracedReplica:
+    """The replica of a Keras model that code is traced for.
 
-    replica: Any
+    In one graph, replicas of a Keras model run one after the other, and what they have
+    for themselves is a row of a stacked variable: there is no copy of the graph that
+    could tell an outfeed or a collective whose it is.
+    """
+
+    number: Any
     """Number of the replica in this process; None: done once, for all of them."""
     replicas: int
     """Replicas of this process."""
@@ -28,26 +33,26 @@ class Turn:
     @property
     def index(self) -> Any:
         """Number of the replica among those of all processes."""
-        return self.instance.index * self.replicas + self.replica
+        return self.instance.index * self.replicas + self.number
 
 
-_turn: ContextVar[Turn | None] = ContextVar("turn", default=None)
+_replica: ContextVar[TracedReplica | None] = ContextVar("replica", default=None)
 
 
-def current_turn() -> Turn | None:
-    """Return the turn that code is traced for, if there are several replicas."""
-    turn = _turn.get()
-    return turn if turn and turn.replicas * turn.instance.count > 1 else None
+def traced_replica() -> TracedReplica | None:
+    """Return the replica that code is traced for, if there are several replicas."""
+    traced = _replica.get()
+    return traced if traced and traced.replicas * traced.instance.count > 1 else None
 
 
 @contextmanager
-def in_turn(turn: Turn) -> Iterator[None]:
+def tracing_for(traced: TracedReplica) -> Iterator[None]:
     """Trace what is inside for a replica, or for all of them."""
-    token = _turn.set(turn)
+    token = _replica.set(traced)
     try:
         yield
     finally:
-        _turn.reset(token)
+        _replica.reset(token)
 
 
 _counter: ContextVar[Any] = ContextVar("counter", default=None)

@@ -11,7 +11,11 @@ from typing import Protocol
 import tensorflow as tf
 
 from ipu_runtime.engine.build.programs.executable import PieceSize
-from ipu_runtime.engine.watch.keeping import Keeper, PartOfEpoch, current_keeper
+from ipu_runtime.engine.watch.checkpointer import (
+    Checkpointer,
+    PartOfEpoch,
+    current_checkpointer,
+)
 from ipu_runtime.frameworks.types import Variable
 from ipu_runtime.system.instance_exchange import gather_values, take_from
 from ipu_runtime.system.instances import Instance
@@ -49,12 +53,12 @@ class EpochState:
 
 def epoch_checkpoints(epoch: EpochState, sizes: PieceSize) -> Checkpoints:
     """Return how checkpoints of a training are taken in this thread."""
-    keeper = current_keeper()
-    if keeper is None:
+    checkpointer = current_checkpointer()
+    if checkpointer is None:
         return NoCheckpoints()
     if epoch.instance.count == 1:
-        return _OwnCheckpoints(epoch, keeper)
-    return _CommonCheckpoints(epoch, keeper, sizes)
+        return _OwnCheckpoints(epoch, checkpointer)
+    return _CommonCheckpoints(epoch, checkpointer, sizes)
 
 
 class NoCheckpoints:
@@ -73,13 +77,13 @@ class NoCheckpoints:
 
 
 class _OwnCheckpoints:
-    """As soon as the keeper wants one, where no weight update is under way."""
+    """As soon as the checkpointer wants one, where no weight update is under way."""
 
-    def __init__(self, epoch: EpochState, keeper: Keeper) -> None:
-        self._epoch, self._keeper = epoch, keeper
+    def __init__(self, epoch: EpochState, checkpointer: Checkpointer) -> None:
+        self._epoch, self._checkpointer = epoch, checkpointer
 
     def restore(self) -> int:
-        begun = self._keeper.begun()
+        begun = self._checkpointer.begun()
         if begun is None:
             return 0
         values = self._own(begun.values)
@@ -89,17 +93,17 @@ class _OwnCheckpoints:
 
     def most(self, batch: int) -> int:
         update = self._epoch.update
-        return update - batch % update if self._keeper.due() else _UNLIMITED
+        return update - batch % update if self._checkpointer.due() else _UNLIMITED
 
     def take_if_due(self, batch: int) -> None:
         at_update = batch % self._epoch.update == 0 and batch < self._epoch.batches
-        if at_update and self._keeper.due():
+        if at_update and self._checkpointer.due():
             self._take(batch)
 
     def _take(self, batch: int) -> None:
         own = [variable.numpy() for variable in self._epoch.state]
         step = batch // self._epoch.batches_per_step
-        self._keeper.keep(PartOfEpoch(step, self._all(own)))
+        self._checkpointer.checkpoint(PartOfEpoch(step, self._all(own)))
 
     def _all(self, own: list[Array]) -> list[Array]:
         """Return what to save of the values of this process."""
@@ -118,13 +122,15 @@ class _CommonCheckpoints(_OwnCheckpoints):
 
     _meeting = _UNLIMITED
 
-    def __init__(self, epoch: EpochState, keeper: Keeper, sizes: PieceSize) -> None:
-        super().__init__(epoch, keeper)
+    def __init__(
+        self, epoch: EpochState, checkpointer: Checkpointer, sizes: PieceSize
+    ) -> None:
+        super().__init__(epoch, checkpointer)
         self._sizes = sizes
 
     def restore(self) -> int:
         step = super().restore()
-        if math.isfinite(self._keeper.due_in_s()):
+        if math.isfinite(self._checkpointer.due_in_s()):
             batch = step * self._epoch.batches_per_step
             self._meeting = batch + max(self._agreed(), self._epoch.update)
         return step
@@ -154,7 +160,7 @@ class _CommonCheckpoints(_OwnCheckpoints):
 
     def _batches_ahead(self) -> int:
         """Return what this process would say: as far as time allows."""
-        left_s, update = self._keeper.due_in_s(), self._epoch.update
+        left_s, update = self._checkpointer.due_in_s(), self._epoch.update
         if left_s <= 0:
             return 0
         # Before anything is measured the next update is far enough.

@@ -163,7 +163,7 @@ class GraphStageFunctions:
         # A stage passes labels on untouched; no gradient can come back for them.
         self._flows = [loss is None and output.dtype.is_floating for output in outputs]
         differentiable = [item for item in inputs if item.dtype.is_floating]
-        with backward.as_default(), capturing() as sink:
+        with backward.as_default(), capturing() as captures:
             if loss is None:
                 targets = [
                     out
@@ -201,11 +201,11 @@ class GraphStageFunctions:
                 for tensor in (
                     *to_inputs,
                     *(tf.convert_to_tensor(gradient) for _, gradient in to_variables),
-                    *(item for items in sink.gradients.values() for item in items),
+                    *(item for items in captures.gradients.values() for item in items),
                 )
             ]
         self._captured_sizes = {
-            tag: len(items) for tag, items in sink.gradients.items()
+            tag: len(items) for tag, items in captures.gradients.items()
         }
         self._input_has = [item.dtype.is_floating for item in inputs]
         self._backward_captures = list(backward.external_captures)

@@ -35,7 +35,7 @@ from ipu_runtime.engine.build.programs.metric_results import (
     CollectedResults,
     empty_results,
 )
-from ipu_runtime.engine.build.programs.micro_batch import Carry
+from ipu_runtime.engine.build.programs.micro_batch import LoopState
 from ipu_runtime.engine.feeds.feed import read_batch
 from ipu_runtime.engine.numerics.half_models import emulated
 from ipu_runtime.engine.numerics.half_operations import half_sum
@@ -109,29 +109,29 @@ class PipelineTraining:
 
     def _updates(self, source: Any, first: Any, updates: Any) -> Any:
         micro_batch = self._functions.micro_batch
-        carry = micro_batch.load()
+        state = micro_batch.load()
         values = empty_results(self._collected, updates * self.unit)
 
         def body(update: Any, statistics: Any, metrics: Any, values: Any) -> Any:
-            carry, rows = self._update(
-                source, first + update * self.unit, Carry(statistics, metrics)
+            state, rows = self._update(
+                source, first + update * self.unit, LoopState(statistics, metrics)
             )
             for index, row in sorted(rows.items()):
                 values = values.write(update * self.unit + index, row)
-            return update + 1, carry.statistics, carry.metrics, values
+            return update + 1, state.statistics, state.metrics, values
 
         _, statistics, metrics, values = tf.while_loop(
             lambda update, *_: update < updates,
             body,
-            (tf.constant(0), carry.statistics, carry.metrics, values),
+            (tf.constant(0), state.statistics, state.metrics, values),
             parallel_iterations=1,
         )
-        micro_batch.save(Carry(statistics, metrics))
+        micro_batch.save(LoopState(statistics, metrics))
         return values.stack()
 
     def _update(
-        self, source: Any, first: Any, carry: Carry
-    ) -> tuple[Carry, dict[int, Any]]:
+        self, source: Any, first: Any, state: LoopState
+    ) -> tuple[LoopState, dict[int, Any]]:
         rows: dict[int, Any] = {}
         replicas = self._accumulation.replicas
         batches = Batches(source, first)
@@ -141,13 +141,13 @@ class PipelineTraining:
         finished: Sequence[Any] = ()
         for replica in range(replicas):
             with tf.control_dependencies(finished):
-                run, stages = self._replica(replica, batches, updates, carry, rows)
-            carry = stages.carry
+                run, stages = self._replica(replica, batches, updates, state, rows)
+            state = stages.state
             totals = self._merged(totals, run.gradients)
             finished = [item for item in run.finished if tf.is_tensor(item)]
             self.peak_stash = run.peak_stash
         self._apply(totals, self._captured(stages))
-        return carry, rows
+        return state, rows
 
     def _captured(self, last_replica: KerasStages) -> Captured:
         """Return the captured gradients of one weight update."""
@@ -160,13 +160,13 @@ class PipelineTraining:
         replica: int,
         batches: Batches,
         updates: Any,
-        carry: Carry,
+        state: LoopState,
         rows: dict[int, Any],
     ) -> tuple[PipelineRun, KerasStages]:
         replicas = self._accumulation.replicas
         stages = KerasStages(
             self._functions,
-            carry,
+            state,
             replica,
             lambda micro_batch: self._accumulation.counter(
                 updates, micro_batch * replicas + replica
@@ -247,7 +247,7 @@ class PipelineInference:
 
     def _runs(self, source: Any, first: Any, runs: Any) -> Any:
         micro_batch = self._functions.micro_batch
-        carry = micro_batch.load()
+        state = micro_batch.load()
         structure, arrays = self._output_arrays(runs)
         values = empty_results(self._collected, runs * self.unit)
 
@@ -256,8 +256,8 @@ class PipelineInference:
         ) -> Any:
             start = first + index * self.unit
             rows: dict[int, Any] = {}
-            carry, outputs = self._one_run(
-                source, start, Carry(statistics, metrics), rows
+            state, outputs = self._one_run(
+                source, start, LoopState(statistics, metrics), rows
             )
             for batch, row in sorted(rows.items()):
                 values = values.write(index * self.unit + batch, row)
@@ -265,15 +265,15 @@ class PipelineInference:
                 array.write(index, tf.stack(batches))
                 for array, batches in zip(arrays, outputs, strict=True)
             )
-            return index + 1, carry.statistics, carry.metrics, arrays, values
+            return index + 1, state.statistics, state.metrics, arrays, values
 
         _, statistics, metrics, arrays, values = tf.while_loop(
             lambda index, *_: index < runs,
             body,
-            (tf.constant(0), carry.statistics, carry.metrics, arrays, values),
+            (tf.constant(0), state.statistics, state.metrics, arrays, values),
             parallel_iterations=1,
         )
-        micro_batch.save(Carry(statistics, metrics))
+        micro_batch.save(LoopState(statistics, metrics))
         if structure is None:
             return None, values.stack()
         outputs = [item.concat() for item in arrays]
@@ -292,30 +292,30 @@ class PipelineInference:
         )
 
     def _one_run(
-        self, source: Any, first: Any, carry: Carry, rows: dict[int, Any]
-    ) -> tuple[Carry, list[list[Any]]]:
+        self, source: Any, first: Any, state: LoopState, rows: dict[int, Any]
+    ) -> tuple[LoopState, list[list[Any]]]:
         """Run all replicas once; return outputs by output, then in order of batches."""
         batches = Batches(source, first)
         by_batch: list[Tensors] = [[] for _ in range(self.unit)]
         for replica in range(self._replicas):
-            run, carry = self._replica(replica, batches, first, carry, rows)
+            run, state = self._replica(replica, batches, first, state, rows)
             for micro_batch, outputs in enumerate(run.outputs):
                 by_batch[micro_batch * self._replicas + replica] = outputs
         if self._functions.phase != "predict":
-            return carry, []
-        return carry, [list(column) for column in zip(*by_batch, strict=True)]
+            return state, []
+        return state, [list(column) for column in zip(*by_batch, strict=True)]
 
     def _replica(
         self,
         replica: int,
         batches: Batches,
         first: Any,
-        carry: Carry,
+        state: LoopState,
         rows: dict[int, Any],
-    ) -> tuple[PipelineRun, Carry]:
+    ) -> tuple[PipelineRun, LoopState]:
         stages = KerasStages(
             self._functions,
-            carry,
+            state,
             replica,
             lambda micro_batch: (
                 tf.cast(first, tf.int64) + (micro_batch * self._replicas + replica)
@@ -328,7 +328,7 @@ class PipelineInference:
                 batches.read(micro_batch * self._replicas + replica)
             ),
         )
-        return run, stages.carry
+        return run, stages.state
 
 
 def result_writer(
@@ -337,13 +337,13 @@ def result_writer(
     replica: int,
     replicas: int,
     rows: dict[int, Any],
-) -> Callable[[int, Carry], None]:
+) -> Callable[[int, LoopState], None]:
     """Return what puts the metrics after a micro-batch into `rows`, if wanted."""
     if collected is None:
-        return lambda micro_batch, carry: None
+        return lambda micro_batch, state: None
 
-    def write(micro_batch: int, carry: Carry) -> None:
-        values = collected.values(functions.micro_batch, carry, replica)
+    def write(micro_batch: int, state: LoopState) -> None:
+        values = collected.values(functions.micro_batch, state, replica)
         rows[micro_batch * replicas + replica] = values
 
     return write

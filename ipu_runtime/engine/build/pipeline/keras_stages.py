@@ -1,7 +1,25 @@
-"""The stages of a Keras model: one TensorFlow function for each stage's forward.
+"""The stages of a Keras model, as the schedule's executor wants them.
 
-The backward function is TensorFlow's own gradient of it. What that needs from the
-forward pass is kept by a tape, and waits with it in the pipeline's stash.
+[Note: Stage functions]
+The forward pass of a stage is one TensorFlow function; its backward pass is
+TensorFlow's own gradient of it. What that needs from the forward pass is held by a
+tape, which waits with it in the activation stash. What must hold:
+
+- A stage function is not inlined (`_noinline`): so a stage runs when the schedule says,
+  and TensorFlow's common subexpression elimination does not find that a recomputed
+  stage equals its forward pass. Layers that capture gradients are the exception: a
+  `custom_gradient` inside of a function cannot reach the scope outside of it.
+- A function depends on nothing but its arguments and weights: random draws are keyed by
+  micro-batch (see `micro_batch.py`), moving statistics and metrics go in and come out.
+  So running it again gives the same activations.
+- Only the statistics of a stage's own layers go into its function, so that stages wait
+  for activations alone; metrics go into the last stage's.
+- Statistics change in forward passes, in the order of micro-batches, and never in a
+  recomputation: `recompute` drops the state that it has made.
+- Masks travel beside values: Keras has a mask as an attribute of a tensor, and what a
+  function returns are other tensors. Losses that layers add travel to the last stage.
+- A tape watches the stage's inputs and weights only. The last stage starts from the
+  loss; others from the gradients that the next stage returns, where there are any.
 """
 
 from __future__ import annotations
@@ -20,7 +38,7 @@ from ipu_runtime.engine.build.programs.gradient_capture import (
     captures_gradients,
     capturing,
 )
-from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
+from ipu_runtime.engine.build.programs.micro_batch import LoopState, MicroBatch
 from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
 from ipu_runtime.engine.describe.pipeline_cut import Cut
 from ipu_runtime.frameworks.keras_api import unpack_x_y_sample_weight
@@ -29,6 +47,7 @@ from ipu_runtime.frameworks.keras_state import stored
 from ipu_runtime.frameworks.keras_training import add_loss
 from ipu_runtime.frameworks.private_names import NOT_INLINED
 from ipu_runtime.frameworks.tensorflow_graphs import traced
+from ipu_runtime.frameworks.types import Structure, Tensor, Variable
 
 Crossing = dict[str, Any]
 """What travels from stage to stage: values, their masks, losses so far, targets."""
@@ -49,9 +68,6 @@ class StageFunctions:
         self._own_statistics = [
             _used_by(calls, micro_batch.statistics.variables) for calls in cut.stages
         ]
-        # Not inlined, so that a stage runs when the schedule says, and a recomputed
-        # stage is not found to equal its forward pass and left out. Gradients can only
-        # be captured where a stage is no function of its own.
         self._functions = [
             self._forward_of(stage)
             if any(captures_gradients(call.operation) for call in calls)
@@ -68,7 +84,7 @@ class StageFunctions:
         """The model as Keras' graph of layer calls."""
         return self._graph.network
 
-    def enter(self, data: Any) -> Crossing:
+    def enter(self, data: Structure) -> Crossing:
         """Return what a batch brings to the first stage."""
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         inputs = dict(zip(self._graph.inputs, self._graph.flat_inputs(x), strict=True))
@@ -81,8 +97,13 @@ class StageFunctions:
         }
 
     def forward(
-        self, stage: int, crossing: Crossing, carry: Carry, replica: Any, counter: Any
-    ) -> tuple[Any, Carry]:
+        self,
+        stage: int,
+        crossing: Crossing,
+        state: LoopState,
+        replica: Tensor,
+        counter: Tensor,
+    ) -> tuple[Any, LoopState]:
         """Return what goes on to the next stage (the last returns loss or outputs).
 
         Only the state that the stage uses goes into its function, so that stages wait
@@ -92,15 +113,17 @@ class StageFunctions:
         last = stage + 1 == self.count
         outputs, statistics, metrics = self._functions[stage](
             crossing,
-            tuple(carry.statistics[index] for index in own),
-            carry.metrics if last else (),
+            tuple(state.statistics[index] for index in own),
+            state.metrics if last else (),
             replica,
             counter,
         )
-        merged = list(carry.statistics)
+        merged = list(state.statistics)
         for index, value in zip(own, statistics, strict=True):
             merged[index] = value
-        return outputs, Carry(tuple(merged), tuple(metrics) if last else carry.metrics)
+        return outputs, LoopState(
+            tuple(merged), tuple(metrics) if last else state.metrics
+        )
 
     def _forward_of(self, stage: int) -> Callable[..., Any]:
         statistics_state = self.micro_batch.statistics.part(self._own_statistics[stage])
@@ -112,10 +135,10 @@ class StageFunctions:
 
         def forward(
             crossing: Crossing,
-            statistics: tuple[Any, ...],
-            metrics: tuple[Any, ...],
-            replica: Any,
-            counter: Any,
+            statistics: tuple[Tensor, ...],
+            metrics: tuple[Tensor, ...],
+            replica: Tensor,
+            counter: Tensor,
         ) -> Any:
             mapping = statistics_state.of_replica(statistics, replica)
             mapping += metrics_state.of_replica(metrics, replica)
@@ -201,7 +224,7 @@ class StageFunctions:
         ]
 
 
-def _used_by(calls: Sequence[Call], variables: Sequence[Any]) -> list[int]:
+def _used_by(calls: Sequence[Call], variables: Sequence[Variable]) -> list[int]:
     """Return which of the variables belong to the layers that are called."""
     used = {
         id(variable)
@@ -244,13 +267,13 @@ class KerasStages:
     def __init__(
         self,
         functions: StageFunctions,
-        carry: Carry,
-        replica: Any,
+        state: LoopState,
+        replica: Tensor,
         counter: Callable[[int], Any],
         around_action: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        after_last: Callable[[int, Carry], None] = lambda micro_batch, carry: None,
+        after_last: Callable[[int, LoopState], None] = lambda micro_batch, state: None,
     ) -> None:
-        self.carry = carry
+        self.state = state
         self._functions = functions
         self._replica = replica
         self._counter = counter
@@ -259,9 +282,9 @@ class KerasStages:
         self.captured: dict[int, Captured] = {}
         """Captured gradients of all stages, by micro-batch."""
         self._structures: dict[int, Any] = {}
-        self._carries: dict[tuple[int, int], Carry] = {}
+        self._states: dict[tuple[int, int], LoopState] = {}
 
-    def enter(self, data: Any) -> Tensors:
+    def enter(self, data: Structure) -> Tensors:
         """Return the first stage's inputs for a batch."""
         return self._flatten(0, self._functions.enter(data))
 
@@ -269,26 +292,26 @@ class KerasStages:
         self, stage: int, micro_batch: int, inputs: Tensors
     ) -> tuple[Tensors, Tensors]:
         """Run the stage; its tape is what the backward pass needs."""
-        self._carries[stage, micro_batch] = self.carry
+        self._states[stage, micro_batch] = self.state
         with self._around_action():
-            outputs, saved, self.carry = self._run(
-                stage, micro_batch, inputs, self.carry
+            outputs, saved, self.state = self._run(
+                stage, micro_batch, inputs, self.state
             )
         if stage + 1 == self._functions.count:
-            self._after_last(micro_batch, self.carry)
+            self._after_last(micro_batch, self.state)
         return outputs, saved
 
     def recompute(self, stage: int, micro_batch: int, inputs: Tensors) -> Tensors:
         """Run the stage again as it was run forward, without keeping statistics."""
-        carry = self._carries[stage, micro_batch]
+        state = self._states[stage, micro_batch]
         with self._around_action():
-            return self._run(stage, micro_batch, inputs, carry)[1]
+            return self._run(stage, micro_batch, inputs, state)[1]
 
     def backward(
         self, stage: int, micro_batch: int, saved: Tensors, output_gradients: Tensors
     ) -> tuple[Tensors, Tensors]:
         """Return the gradients of the stage's inputs and weights."""
-        self._carries.pop((stage, micro_batch), None)
+        self._states.pop((stage, micro_batch), None)
         kept: Saved = saved[0]
         weights = [stored(weight) for weight in self._functions.weights[stage]]
         if stage + 1 == self._functions.count:
@@ -303,39 +326,39 @@ class KerasStages:
             arriving = [gradient for _, gradient in pairs]
         if not targets:
             return [None] * len(kept.inputs), [None] * len(weights)
-        with self._around_action(), capturing() as sink:
+        with self._around_action(), capturing() as captures:
             to_inputs, to_weights = kept.tape.gradient(
                 targets, (kept.inputs, weights), arriving
             )
-        self.captured.setdefault(micro_batch, {}).update(sink.gradients)
+        self.captured.setdefault(micro_batch, {}).update(captures.gradients)
         observed = self._functions.micro_batch.observed
         observed.observe(self._functions.weights[stage], to_weights)
-        observed.observe_captured(sink.gradients)
+        observed.observe_captured(captures.gradients)
         return to_inputs, to_weights
 
     def _run(
-        self, stage: int, micro_batch: int, inputs: Tensors, carry: Carry
-    ) -> tuple[Tensors, Tensors, Carry]:
+        self, stage: int, micro_batch: int, inputs: Tensors, state: LoopState
+    ) -> tuple[Tensors, Tensors, LoopState]:
         last = stage + 1 == self._functions.count
         if self._functions.phase != "train":
-            result, carry = self._call(stage, micro_batch, inputs, carry)
-            return self._flatten(stage + 1, result), [], carry
+            result, state = self._call(stage, micro_batch, inputs, state)
+            return self._flatten(stage + 1, result), [], state
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([item for item in inputs if item.dtype.is_floating])
             tape.watch([stored(weight) for weight in self._functions.weights[stage]])
-            result, carry = self._call(stage, micro_batch, inputs, carry)
+            result, state = self._call(stage, micro_batch, inputs, state)
         outputs = [result] if last else self._flatten(stage + 1, result)
-        return outputs, [Saved(tape, inputs, outputs), *outputs], carry
+        return outputs, [Saved(tape, inputs, outputs), *outputs], state
 
     def _call(
-        self, stage: int, micro_batch: int, inputs: Tensors, carry: Carry
-    ) -> tuple[Any, Carry]:
+        self, stage: int, micro_batch: int, inputs: Tensors, state: LoopState
+    ) -> tuple[Any, LoopState]:
         crossing = tf.nest.pack_sequence_as(
             self._structures[stage],
             _with_nones(self._structures[stage], inputs),
         )
         return self._functions.forward(
-            stage, crossing, carry, self._replica, self._counter(micro_batch)
+            stage, crossing, state, self._replica, self._counter(micro_batch)
         )
 
     def _flatten(self, stage: int, crossing: Any) -> Tensors:

@@ -22,7 +22,7 @@ Captured = dict[str, list[Any]]
 
 
 @dataclass
-class Sink:
+class CaptureScope:
     """Where captured gradients go."""
 
     graph: Any
@@ -43,21 +43,21 @@ class Sink:
         self.gradients[tag] = list(gradients)
 
 
-_open: ContextVar[tuple[Sink, ...]] = ContextVar("open", default=())
+_open: ContextVar[tuple[CaptureScope, ...]] = ContextVar("open", default=())
 
 
 @contextmanager
-def capturing() -> Iterator[Sink]:
+def capturing() -> Iterator[CaptureScope]:
     """Note down the gradients that are computed inside."""
-    sink = Sink(tf.compat.v1.get_default_graph())
-    token = _open.set((*_open.get(), sink))
+    captures = CaptureScope(tf.compat.v1.get_default_graph())
+    token = _open.set((*_open.get(), captures))
     try:
-        yield sink
+        yield captures
     finally:
         _open.reset(token)
 
 
-def open_sinks() -> int:
+def open_captures() -> int:
     """Return how many scopes are open."""
     return len(_open.get())
 
@@ -71,13 +71,13 @@ def capture(tensors: Any, tag: str) -> Any:
     def identity(*values: Any) -> Any:
         def gradient(*upstream: Any) -> Any:
             # Gradients may be computed after the scope of the forward pass is closed.
-            sinks = _open.get()[-1:] or outer
-            if not sinks:
+            scopes = _open.get()[-1:] or outer
+            if not scopes:
                 raise RuntimeError(
                     "capture_upstream_gradients may only be used within the context of "
                     "ipu.eager.backprop.GradientCaptureTape or GradientCaptureContext."
                 )
-            sinks[0].take(tag, upstream)
+            scopes[0].take(tag, upstream)
             return upstream
 
         return [tf.identity(value) for value in values], gradient

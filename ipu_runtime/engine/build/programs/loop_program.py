@@ -19,7 +19,7 @@ from ipu_runtime.engine.build.programs.metric_results import (
     CollectedResults,
     empty_results,
 )
-from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
+from ipu_runtime.engine.build.programs.micro_batch import LoopState, MicroBatch
 from ipu_runtime.engine.feeds.feed import read_batch
 from ipu_runtime.engine.numerics.half_models import emulated
 from ipu_runtime.frameworks.keras_api import tree
@@ -67,60 +67,60 @@ class TrainLoop:
         return self._collected.rows(values) if self._collected else None
 
     def _loop(self, source: Any, first: Any, count: Any) -> Any:
-        carry = self._micro_batch.load()
+        state = self._micro_batch.load()
         accumulators = tuple(tf.convert_to_tensor(item) for item in self._accumulators)
         values = empty_results(self._collected, count)
 
         def body(
             batch: Any, accumulators: Any, statistics: Any, metrics: Any, values: Any
         ) -> Any:
-            accumulators, carry = self._step(
-                source, batch, accumulators, Carry(statistics, metrics)
+            accumulators, state = self._step(
+                source, batch, accumulators, LoopState(statistics, metrics)
             )
             if self._collected:
                 replica = batch % self._accumulation.replicas
-                row = self._collected.values(self._micro_batch, carry, replica)
+                row = self._collected.values(self._micro_batch, state, replica)
                 values = values.write(batch - first, row)
-            return batch + 1, accumulators, carry.statistics, carry.metrics, values
+            return batch + 1, accumulators, state.statistics, state.metrics, values
 
         _, accumulators, statistics, metrics, values = tf.while_loop(
             lambda batch, *_: batch < first + count,
             body,
-            (first, accumulators, carry.statistics, carry.metrics, values),
+            (first, accumulators, state.statistics, state.metrics, values),
             parallel_iterations=1,
         )
-        self._micro_batch.save(Carry(statistics, metrics))
+        self._micro_batch.save(LoopState(statistics, metrics))
         for store, value in zip(self._accumulators, accumulators, strict=True):
             store.assign(value)
         return values.stack()
 
     def _step(
-        self, source: Any, batch: Any, accumulators: tuple[Any, ...], carry: Carry
-    ) -> tuple[tuple[Any, ...], Carry]:
+        self, source: Any, batch: Any, accumulators: tuple[Any, ...], state: LoopState
+    ) -> tuple[tuple[Any, ...], LoopState]:
         data = read_batch(source, batch)
         # Nothing may happen for a batch that a data set does not have.
         needed = tree.flatten(data) if isinstance(source, tf.data.Iterator) else ()
         with tf.control_dependencies(needed):
-            return self._train_on(data, batch, accumulators, carry)
+            return self._train_on(data, batch, accumulators, state)
 
     def _train_on(
-        self, data: Any, batch: Any, accumulators: tuple[Any, ...], carry: Carry
-    ) -> tuple[tuple[Any, ...], Carry]:
+        self, data: Any, batch: Any, accumulators: tuple[Any, ...], state: LoopState
+    ) -> tuple[tuple[Any, ...], LoopState]:
         total = self._accumulation.total
         optimizer = self._micro_batch.model.optimizer
         index = batch % total
         updates = tf.cast(stored(optimizer.iterations), tf.int64)
-        gradients, captured, carry = self._micro_batch.train(
-            carry,
+        gradients, captured, state = self._micro_batch.train(
+            state,
             data,
             batch % self._accumulation.replicas,
             self._accumulation.counter(updates, index),
         )
         if not self._weights:
-            return accumulators, carry
+            return accumulators, state
         if total == 1:
             self._micro_batch.apply(gradients, self._weights, captured)
-            return accumulators, carry
+            return accumulators, state
         added = self._accumulation.add(accumulators, gradients, index)
 
         def update() -> list[Any]:
@@ -128,7 +128,7 @@ class TrainLoop:
             return [tf.zeros_like(item) for item in added]
 
         kept = tf.cond(tf.equal(index, total - 1), update, lambda: added)
-        return tuple(kept), carry
+        return tuple(kept), state
 
 
 class TestLoop:
@@ -159,26 +159,29 @@ class TestLoop:
         return self._collected.rows(values) if self._collected else None
 
     def _loop(self, source: Any, first: Any, count: Any) -> Any:
-        carry = self._micro_batch.load()
+        state = self._micro_batch.load()
         values = empty_results(self._collected, count)
 
         def body(batch: Any, statistics: Any, metrics: Any, values: Any) -> Any:
             replica = batch % self._micro_batch.replicas
-            carry = self._micro_batch.test(
-                Carry(statistics, metrics), read_batch(source, batch), replica, batch
+            state = self._micro_batch.test(
+                LoopState(statistics, metrics),
+                read_batch(source, batch),
+                replica,
+                batch,
             )
             if self._collected:
-                row = self._collected.values(self._micro_batch, carry, replica)
+                row = self._collected.values(self._micro_batch, state, replica)
                 values = values.write(batch - first, row)
-            return batch + 1, carry.statistics, carry.metrics, values
+            return batch + 1, state.statistics, state.metrics, values
 
         _, statistics, metrics, values = tf.while_loop(
             lambda batch, *_: batch < first + count,
             body,
-            (first, carry.statistics, carry.metrics, values),
+            (first, state.statistics, state.metrics, values),
             parallel_iterations=1,
         )
-        self._micro_batch.save(Carry(statistics, metrics))
+        self._micro_batch.save(LoopState(statistics, metrics))
         return values.stack()
 
 
@@ -199,11 +202,11 @@ class PredictLoop:
         return self._run(source, tf.constant(first), tf.constant(count))
 
     def _loop(self, source: Any, first: Any, count: Any) -> Any:
-        carry = self._micro_batch.load()
+        state = self._micro_batch.load()
 
         def one(batch: Any) -> Any:
             return self._micro_batch.predict(
-                carry,
+                state,
                 read_batch(source, batch),
                 batch % self._micro_batch.replicas,
                 batch,

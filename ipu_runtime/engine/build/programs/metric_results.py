@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.programs.micro_batch import Carry, MicroBatch
+from ipu_runtime.engine.build.programs.micro_batch import LoopState, MicroBatch
 from ipu_runtime.engine.describe.model_options import ReplicatedMetricReductionMethod
 from ipu_runtime.frameworks.tensorflow_graphs import traced
 
@@ -33,9 +33,9 @@ class Results:
         ]
 
     def _all(self) -> list[list[Any]]:
-        carry = self._micro_batch.load()
+        state = self._micro_batch.load()
         results = [
-            self._micro_batch.results(carry, replica)
+            self._micro_batch.results(state, replica)
             for replica in range(self._micro_batch.replicas)
         ]
         # TensorFlow would return dictionaries in alphabetical order.
@@ -98,9 +98,9 @@ class CollectedResults:
     def __init__(self, micro_batch: MicroBatch) -> None:
         self.names = sorted(micro_batch.results(micro_batch.load(), 0))
 
-    def values(self, micro_batch: MicroBatch, carry: Carry, replica: Any) -> Any:
+    def values(self, micro_batch: MicroBatch, state: LoopState, replica: Any) -> Any:
         """Return the metric values of a replica as one tensor."""
-        results = micro_batch.results(carry, replica)
+        results = micro_batch.results(state, replica)
         return tf.stack([tf.cast(results[name], tf.float32) for name in self.names])
 
     def rows(self, stacked: Any) -> list[dict[str, float]]:

@@ -23,7 +23,7 @@ from ipu_runtime.engine.build.programs.gradient_capture import (
 )
 from ipu_runtime.engine.build.programs.loss_scaling import ObservedGradients
 from ipu_runtime.engine.build.replicas.replica_state import ReplicaState
-from ipu_runtime.engine.build.tracing_context import Turn, in_turn
+from ipu_runtime.engine.build.tracing_context import TracedReplica, tracing_for
 from ipu_runtime.engine.describe.model_graph import Call, ModelGraph
 from ipu_runtime.engine.numerics.half_models import half_emulation
 from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
@@ -35,7 +35,7 @@ from ipu_runtime.frameworks.keras_state import (
 )
 from ipu_runtime.frameworks.keras_training import loss_tracker, total_loss
 from ipu_runtime.frameworks.tensorflow_graphs import traced
-from ipu_runtime.frameworks.types import Variable
+from ipu_runtime.frameworks.types import KerasModel, Structure, Tensor, Variable
 from ipu_runtime.system.device import Device
 from ipu_runtime.system.instance_exchange import (
     lost_instances_named,
@@ -52,7 +52,7 @@ _SEED_STRIDE = 104_729
 class DrawKeys:
     """The seed generators of a model, and the values that they take."""
 
-    def __init__(self, model: Any, seed: int) -> None:
+    def __init__(self, model: KerasModel, seed: int) -> None:
         self._seed = seed
         self._by_layer = {
             id(layer): generators
@@ -62,12 +62,12 @@ class DrawKeys:
         self._global = shared_seed_generator()
 
     @property
-    def variables(self) -> tuple[Any, ...]:
+    def variables(self) -> tuple[Tensor, ...]:
         """The variables in which the generators keep their state."""
         layers = [item for items in self._by_layer.values() for item in items]
         return tuple(item.state for item in (*layers, self._global))
 
-    def enter(self, scope: Any, counter: Any) -> None:
+    def enter(self, scope: Any, counter: Tensor) -> None:
         """Key all generators, for a model that runs as a whole.
 
         Args:
@@ -76,13 +76,13 @@ class DrawKeys:
         for variable in self.variables:
             self._set(scope, variable, counter, 0)
 
-    def before_call(self, scope: Any, call: Call, counter: Any) -> None:
+    def before_call(self, scope: Any, call: Call, counter: Tensor) -> None:
         """Key the generators of the layer that is about to be called."""
         for layer in layers_inside(call.operation):
             for generator in self._by_layer.get(id(layer), ()):
                 self._set(scope, generator.state, counter, call.draw_index)
 
-    def _set(self, scope: Any, variable: Any, counter: Any, draw_index: int) -> None:
+    def _set(self, scope: Any, variable: Any, counter: Tensor, draw_index: int) -> None:
         own = tf.cast(stored(variable)[0], tf.int64)
         first = own + draw_index * _CALL_STRIDE + self._seed * _SEED_STRIDE
         second = tf.cast(counter, tf.int64) * _DRAWS_PER_CALL
@@ -92,18 +92,18 @@ class DrawKeys:
 
 
 @dataclass(frozen=True)
-class Carry:
+class LoopState:
     """What a loop over micro-batches hands on, besides the weights."""
 
-    statistics: tuple[Any, ...]
-    metrics: tuple[Any, ...]
+    statistics: tuple[Tensor, ...]
+    metrics: tuple[Tensor, ...]
 
 
 class MicroBatch:
     """Forward, loss, metrics and gradients of a model on one micro-batch."""
 
     def __init__(
-        self, model: Any, graph: ModelGraph | None, replicas: int, device: Device
+        self, model: KerasModel, graph: ModelGraph | None, replicas: int, device: Device
     ) -> None:
         self.model = model
         self.graph = graph
@@ -126,14 +126,14 @@ class MicroBatch:
         """The variables that the state of all replicas is stored in."""
         return self.statistics.stores + self.metrics.stores
 
-    def load(self) -> Carry:
+    def load(self) -> LoopState:
         """Return the state that a loop starts with."""
-        return Carry(self.statistics.load(), self.metrics.load())
+        return LoopState(self.statistics.load(), self.metrics.load())
 
-    def save(self, carry: Carry) -> None:
+    def save(self, state: LoopState) -> None:
         """Store the state that a loop ends with."""
-        self.statistics.save(carry.statistics)
-        self.metrics.save(carry.metrics)
+        self.statistics.save(state.statistics)
+        self.metrics.save(state.metrics)
 
     def share_statistics(self) -> None:
         """Let every process have the mean of all; they call it equally often."""
@@ -152,18 +152,18 @@ class MicroBatch:
         for store, mean in zip(stores, means, strict=True):
             store.assign(mean)
 
-    def scope(self, carry: Carry, replica: Any, counter: Any) -> Any:
+    def scope(self, state: LoopState, replica: Tensor, counter: Tensor) -> Any:
         """Return a scope in which the model is that replica's."""
         return self.keyed_scope(
-            self.statistics.of_replica(carry.statistics, replica)
-            + self.metrics.of_replica(carry.metrics, replica),
+            self.statistics.of_replica(state.statistics, replica)
+            + self.metrics.of_replica(state.metrics, replica),
             replica,
             counter,
         )
 
     @contextmanager
     def keyed_scope(
-        self, mapping: list[tuple[Any, Any]], replica: Any, counter: Any
+        self, mapping: list[tuple[Any, Any]], replica: Tensor, counter: Tensor
     ) -> Iterator[Any]:
         """Return a scope with these values of variables, and random draws keyed."""
         scope = keras.StatelessScope(
@@ -172,17 +172,17 @@ class MicroBatch:
         self.keys.enter(scope, counter)
         if self.half is not None:
             self.half.draws.enter(counter)
-        with in_turn(Turn(replica, self.replicas, self.instance)), scope:
+        with tracing_for(TracedReplica(replica, self.replicas, self.instance)), scope:
             yield scope
 
-    def after(self, carry: Carry, replica: Any, scope: Any) -> Carry:
+    def after(self, state: LoopState, replica: Tensor, scope: Any) -> LoopState:
         """Return the state after what happened in the scope."""
-        return Carry(
-            self.statistics.updated(carry.statistics, replica, scope),
-            self.metrics.updated(carry.metrics, replica, scope),
+        return LoopState(
+            self.statistics.updated(state.statistics, replica, scope),
+            self.metrics.updated(state.metrics, replica, scope),
         )
 
-    def forward(self, scope: Any, x: Any, counter: Any, training: bool) -> Any:
+    def forward(self, scope: Any, x: Structure, counter: Tensor, training: bool) -> Any:
         """Return the model's outputs."""
         if self.graph is None:
             if takes_training(self.model):
@@ -201,30 +201,35 @@ class MicroBatch:
         return self.graph.pack_outputs(values)
 
     def train(
-        self, carry: Carry, data: Any, replica: Any, counter: Any
-    ) -> tuple[list[Any], Captured, Carry]:
+        self, state: LoopState, data: Structure, replica: Tensor, counter: Tensor
+    ) -> tuple[list[Any], Captured, LoopState]:
         """Return gradients of the trainable weights, captured ones, the new state."""
         model = self.model
         x, y, sample_weight = unpack_x_y_sample_weight(data)
-        with self.scope(carry, replica, counter) as scope:
+        with self.scope(state, replica, counter) as scope:
             with tf.GradientTape() as tape:
                 y_pred = self.forward(scope, x, counter, training=True)
                 loss = self.loss(scope, x, y, y_pred, sample_weight, training=True)
                 scaled = self.scaled(loss)
             self.update_metrics(loss, x, y, y_pred, sample_weight)
         weights = [stored(weight) for weight in model.trainable_weights]
-        with capturing() as sink:
-            # Keras counts a row that occurs twice in a sparse gradient as two.
+        with capturing() as captures:
+            # `tape.gradient` returns IndexedSlices for embeddings, one row per lookup.
+            # Keras optimizers apply rows that occur twice one after the other; the
+            # device adds them first, so they are made dense here.
             gradients = [
                 None if gradient is None else tf.convert_to_tensor(gradient)
                 for gradient in tape.gradient(scaled, weights)
             ]
         self.observed.observe(model.trainable_weights, gradients)
-        self.observed.observe_captured(sink.gradients)
-        return gradients, sink.gradients, self.after(carry, replica, scope)
+        self.observed.observe_captured(captures.gradients)
+        return gradients, captures.gradients, self.after(state, replica, scope)
 
     def apply(
-        self, gradients: Sequence[Any], weights: Sequence[Any], captured: Captured
+        self,
+        gradients: Sequence[Tensor],
+        weights: Sequence[Variable],
+        captured: Captured,
     ) -> None:
         """Update the weights, with gradients that the optimizer may have seen.
 
@@ -237,26 +242,30 @@ class MicroBatch:
         if self.half is not None:
             self.half.draws.enter_update(stored(self.model.optimizer.iterations))
         optimizer, pairs = self.model.optimizer, zip(gradients, weights, strict=True)
-        for_all = in_turn(Turn(None, self.replicas, self.instance))
+        for_all = tracing_for(TracedReplica(None, self.replicas, self.instance))
         with self.observed.applying(), for_all:
             optimizer.apply_gradients(pairs, **arguments_for(optimizer, captured))
 
-    def test(self, carry: Carry, data: Any, replica: Any, counter: Any) -> Carry:
+    def test(
+        self, state: LoopState, data: Structure, replica: Tensor, counter: Tensor
+    ) -> LoopState:
         """Return the state after the metrics have seen the data."""
         x, y, sample_weight = unpack_x_y_sample_weight(data)
-        with self.scope(carry, replica, counter) as scope:
+        with self.scope(state, replica, counter) as scope:
             if type(self.model).test_step is not keras.Model.test_step:
                 self.model.test_step(data)
             else:
                 y_pred = self.forward(scope, x, counter, training=False)
                 loss = self.loss(scope, x, y, y_pred, sample_weight, training=False)
                 self.update_metrics(loss, x, y, y_pred, sample_weight)
-        return self.after(carry, replica, scope)
+        return self.after(state, replica, scope)
 
-    def predict(self, carry: Carry, data: Any, replica: Any, counter: Any) -> Any:
+    def predict(
+        self, state: LoopState, data: Structure, replica: Tensor, counter: Tensor
+    ) -> Any:
         """Return the model's outputs for the data."""
         x, _, _ = unpack_x_y_sample_weight(data)
-        with self.scope(carry, replica, counter) as scope:
+        with self.scope(state, replica, counter) as scope:
             if type(self.model).predict_step is not keras.Model.predict_step:
                 return self.model.predict_step(data)
             return self.forward(scope, x, counter, training=False)
@@ -264,10 +273,10 @@ class MicroBatch:
     def loss(
         self,
         scope: Any,
-        x: Any,
-        y: Any,
-        y_pred: Any,
-        sample_weight: Any,
+        x: Structure,
+        y: Structure,
+        y_pred: Structure,
+        sample_weight: Structure,
         training: bool,
     ) -> Any:
         """Return the total loss in a scope, regularisation included."""
@@ -277,14 +286,19 @@ class MicroBatch:
                 scope.add_update((weight, tf.convert_to_tensor(stored(weight))))
         return total_loss(self.model, x, y, y_pred, sample_weight, training)
 
-    def scaled(self, loss: Any) -> Any:
+    def scaled(self, loss: Tensor) -> Any:
         """Return the loss whose gradient is wanted."""
         if self._loss_scale_replicas > 1:
             loss = loss / self._loss_scale_replicas
         return self.model.optimizer.scale_loss(loss)
 
     def update_metrics(
-        self, loss: Any, x: Any, y: Any, y_pred: Any, sample_weight: Any
+        self,
+        loss: Tensor,
+        x: Structure,
+        y: Structure,
+        y_pred: Structure,
+        sample_weight: Structure,
     ) -> dict[str, Any]:
         """Let the loss tracker and the metrics see the micro-batch."""
         first = next(item for item in tree.flatten(x) if item is not None)
@@ -294,10 +308,10 @@ class MicroBatch:
         )
         return results
 
-    def results(self, carry: Carry, replica: int) -> dict[str, Any]:
+    def results(self, state: LoopState, replica: int) -> dict[str, Any]:
         """Return the metric values of one replica."""
         with keras.StatelessScope(
-            self.metrics.of_replica(carry.metrics, replica), initialize_variables=False
+            self.metrics.of_replica(state.metrics, replica), initialize_variables=False
         ):
             results: dict[str, Any] = self.model.get_metrics_result()
         return results

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from ipu_runtime.engine.build.tracing_context import current_turn
+from ipu_runtime.engine.build.tracing_context import traced_replica
 from ipu_runtime.engine.describe.placement import current_placement
 from ipu_runtime.frameworks.tensorflow_graphs import set_attribute
 from ipu_runtime.system.instance_exchange import (
@@ -83,10 +83,10 @@ def mark(tensor: Any, kind: str, group: int | None = None) -> Any:
     """Return the tensor, marked for the copier."""
     if tf.executing_eagerly():
         return tensor
-    turn = current_turn()
-    if turn is not None and turn.replica is not None:
+    traced = traced_replica()
+    if traced is not None and traced.number is not None:
         if kind == "index":
-            return tf.cast(turn.index, tf.int32)
+            return tf.cast(traced.index, tf.int32)
         raise NotImplementedError(
             f"A {kind} over replicas inside of a Keras model (its layers, loss or "
             "metrics) is not emulated: its replicas run one after the other. Do it in "

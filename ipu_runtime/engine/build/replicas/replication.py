@@ -1,4 +1,27 @@
-"""Turn the program of one replica into that of several, operation by operation."""
+"""Turn the program of one replica into that of several, operation by operation.
+
+[Note: Replication]
+A script's program is traced once, as the device's compiler would see it; on the host
+there is one graph, in which every operation is copied once for each replica. What must
+hold:
+
+- Replicas run in lock-step: the copies stand in one graph or one loop body, and nothing
+  but data and control dependencies orders them.
+- A marked operation (`collectives.py`) is not copied. It becomes a reduction over all
+  copies of its input, and the replica barrier: loops, conditions and calls with one
+  inside are copied once for all replicas together (`joint_copies.py`), because a
+  `tf.while_loop` of its own for each replica could not exchange values.
+- Variables that the program writes have a copy for each replica, the first one the
+  original (`replica_variables.py`); those that it only reads are shared.
+- Operations that take a batch (`IteratorGetNext`) are chained over replicas: replica i
+  takes batch i, in the order of the data. An enqueue becomes one, of stacked values.
+- Random operations get a seed of their own for each replica, by their number in the
+  graph and the device's seed, never by when they are copied.
+- Exchanges between processes are chained, too: all processes must make them in the same
+  order, and in a session each occupies a thread of a pool that may be too small.
+- Control dependencies are copied, but for a recomputation (`given`), which must have no
+  side effects: there, tensors that are given end the walk.
+"""
 
 from __future__ import annotations
 

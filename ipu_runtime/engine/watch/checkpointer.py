@@ -1,4 +1,4 @@
-"""How a training loop lets somebody keep its state between two weight updates."""
+"""How a training loop lets somebody take checkpoints between two weight updates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PartOfEpoch:
     each has the values of all along its first axis."""
 
 
-class Keeper(Protocol):
+class Checkpointer(Protocol):
     """Somebody who can go on later where a training loop is now."""
 
     def due(self) -> bool:
@@ -30,26 +30,26 @@ class Keeper(Protocol):
     def due_in_s(self) -> float:
         """Return the seconds until then; infinite if that is never."""
 
-    def keep(self, part: PartOfEpoch) -> None:
+    def checkpoint(self, part: PartOfEpoch) -> None:
         """No weight update is under way; the epoch has come so far."""
 
     def begun(self) -> PartOfEpoch | None:
         """Return what the epoch that starts now goes on from; None: its start."""
 
 
-_keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+_current: ContextVar[Checkpointer | None] = ContextVar("checkpointer", default=None)
 
 
-def current_keeper() -> Keeper | None:
-    """Return who keeps the training loops of this thread."""
-    return _keeper.get()
+def current_checkpointer() -> Checkpointer | None:
+    """Return who takes checkpoints of the training loops of this thread."""
+    return _current.get()
 
 
 @contextmanager
-def kept_by(keeper: Keeper) -> Iterator[None]:
-    """Let `keeper` keep every training loop started inside."""
-    token = _keeper.set(keeper)
+def checkpointed_by(checkpointer: Checkpointer) -> Iterator[None]:
+    """Let `checkpointer` take checkpoints of every training loop started inside."""
+    token = _current.set(checkpointer)
     try:
         yield
     finally:
-        _keeper.reset(token)
+        _current.reset(token)
