@@ -235,6 +235,26 @@ def test_accumulated_outfeed_reports_the_mean_of_the_last_run() -> None:
     assert_same(model, other)
 
 
+def test_asynchronous_callbacks_see_the_metrics_of_a_pipelined_evaluation() -> None:
+    losses: list[float] = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+            losses.append(logs["loss"])
+
+    model = made(
+        2,
+        stages=(0, 0, 1),
+        configure=lambda model: model.set_pipelining_options(4),
+        steps_per_execution=8,
+    )
+    model.set_asynchronous_callbacks(True)
+    loss, _ = model.evaluate(X, Y, batch_size=4, verbose=0, callbacks=[Watch()])
+    # Keras' running mean: the last one is that of the whole evaluation.
+    assert losses[-1] == pytest.approx(loss, rel=1e-6)
+    assert all(value > 0 for value in losses)
+
+
 def test_replicated_pipelines_evaluate_and_predict_in_order() -> None:
     model = made(
         4,

@@ -109,11 +109,3 @@ class CollectedResults:
             dict(zip(self.names, row, strict=True))
             for row in stacked.numpy().reshape(-1, len(self.names)).tolist()
         ]
-
-
-def empty_results(collected: CollectedResults | None, count: Any) -> Any:
-    """Return an array for the metric values of batches, empty if not wanted."""
-    width = len(collected.names) if collected else 0
-    return tf.TensorArray(
-        tf.float32, size=count if collected else 0, element_shape=(width,)
-    )

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -91,12 +90,13 @@ class DrawKeys:
         )
 
 
-@dataclass(frozen=True)
-class LoopState:
+class LoopState(NamedTuple):
     """What a loop over micro-batches hands on, besides the weights."""
 
     statistics: tuple[Tensor, ...]
     metrics: tuple[Tensor, ...]
+    accumulators: tuple[Tensor, ...] = ()
+    """Gradients of an update that is not complete, where a loop has such."""
 
 
 class MicroBatch:
