@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ipu_runtime.engine.describe.refusal import raise_for
-from ipu_runtime.engine.watch.interception import current_interceptor
+from ipu_runtime.engine.watch.interception import is_intercepted
 from ipu_runtime.estimators.base_estimator import EstimatorBase
 from ipu_runtime.estimators.intercepted_run import intercepted_spec
 from ipu_runtime.estimators.ipu_pipeline_estimator_spec import IPUPipelineEstimatorSpec
@@ -64,4 +64,4 @@ class IPUPipelineEstimator(EstimatorBase):
                 "model_fn must return an IPUPipelineEstimatorSpec, but returned "
                 f"{type(spec).__name__}."
             )
-        return spec if current_interceptor() is None else intercepted_spec(spec)
+        return intercepted_spec(spec) if is_intercepted() else spec

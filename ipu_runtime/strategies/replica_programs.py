@@ -22,7 +22,7 @@ from ipu_runtime.engine.run.script_program import (
     script_program,
     tracing,
 )
-from ipu_runtime.engine.watch.interception import current_interceptor
+from ipu_runtime.engine.watch.interception import is_intercepted, layers_wanted
 from ipu_runtime.strategies.replica_reductions import reductions_on_device
 from ipu_runtime.system.emulated_device import device_draws
 from ipu_runtime.system.instances import Instance
@@ -85,7 +85,7 @@ class ReplicaPrograms:
                 known.seed_resets = device_draws().resets
                 known.programs.clear()
             if replicas not in known.programs:
-                if current_interceptor() is not None:
+                if is_intercepted():
                     names = [item.name for item in traced.graph.variables]
                     steps = repeated(traced.graph)[1]
                     announce_function("run", uses, names, inside, steps)
@@ -105,8 +105,7 @@ class ReplicaPrograms:
 @contextmanager
 def _layers_noticed() -> Iterator[Sequence[LayerUse]]:
     """Notice the layers that a function calls, if somebody outside asks for them."""
-    interceptor = current_interceptor()
-    if interceptor is None or not interceptor.wants_layers:
+    if not layers_wanted():
         yield ()
         return
     with model_scope() as scope:

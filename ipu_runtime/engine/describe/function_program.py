@@ -18,7 +18,8 @@ from ipu_runtime.engine.describe.program_request import optimizer_among, program
 from ipu_runtime.engine.watch.interception import (
     Program,
     announce,
-    current_interceptor,
+    is_intercepted,
+    layers_wanted,
 )
 from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.frameworks.types import Graph
@@ -44,9 +45,8 @@ def announce_function(
         placement: Where it runs.
         iterations: How often its loop runs, if the layers are in one.
     """
-    interceptor = current_interceptor()
-    if interceptor is not None:
-        uses = uses if interceptor.wants_layers else ()
+    if is_intercepted():
+        uses = uses if layers_wanted() else ()
         announce(_function_program(name, uses, variables, placement, iterations))
 
 

@@ -29,7 +29,7 @@ from ipu_runtime.engine.feeds.feed import Feed
 from ipu_runtime.engine.watch.interception import (
     Program,
     announce,
-    current_interceptor,
+    is_intercepted,
 )
 from ipu_runtime.engine.watch.observer import ProgramPlan
 from ipu_runtime.frameworks.keras_api import keras, tree, unpack_x_y_sample_weight
@@ -208,7 +208,7 @@ def announce_call(
     call: ModelCall, described: DescribedCall, planned: ProgramPlan
 ) -> None:
     """Describe the program to somebody outside of the script, before it runs."""
-    if current_interceptor() is None:
+    if not is_intercepted():
         return
     model = call.model
     kind = "Sequential" if isinstance(model, keras.Sequential) else "Model"
