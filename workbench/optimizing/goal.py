@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.schedule.schedule import ScheduleKind
-from workbench.optimizing.choice import Choice
-
-Measure = TypeVar("Measure", float, npt.NDArray[np.float64])
-"""One, or those of many cuts."""
 
 
 class Goal(Enum):
@@ -42,9 +34,11 @@ class Aim:
         return Objective.PEAK_MEMORY if memory else Objective.STEP_TIME
 
     @property
-    def by_time(self) -> bool:
-        """Whether the fastest cuts are the best; others may fill or compile less."""
-        return self.goal in (Goal.THROUGHPUT, Goal.LATENCY)
+    def unit(self) -> str:
+        """What its cost is said of."""
+        return {Goal.THROUGHPUT: "a sample", Goal.LATENCY: "an update"}.get(
+            self.goal, self.goal.value
+        )
 
     def cost(self, plan: Plan) -> float:
         """Return what the goal wants least of."""
@@ -56,18 +50,6 @@ class Aim:
         if self.goal is Goal.THROUGHPUT:
             return per_sample
         return plan.compile_s * 1e6 + per_sample * self.samples
-
-    def least(self, least_us: Measure, choice: Choice, compile_s: Measure) -> Measure:
-        """Return the least cost of a choice whose updates take at least so long."""
-        if self.goal is Goal.LATENCY:
-            return least_us
-        if self.goal is Goal.MEMORY:
-            # How full it is has nothing to do with time.
-            return least_us * 0.0
-        per_sample = least_us / choice.update_samples
-        if self.goal is Goal.THROUGHPUT:
-            return per_sample
-        return compile_s * 1e6 + per_sample * self.samples
 
     def change(self, cost: float, best: float) -> float:
         """Return by what share the goal's figure differs from that of the best."""

@@ -33,7 +33,7 @@ def neighbours(space: SearchSpace, choice: Choice) -> Iterator[tuple[str, Choice
                 choice,
                 space.choices(device, choice.stages, choice.ipus),
             )
-    for stages, ipus in space.cuts():
+    for stages, ipus in space.sizes():
         if not choice.stages <= 2 * stages <= 4 * choice.stages:
             continue
         for name, same, value in (
@@ -53,6 +53,36 @@ def neighbours(space: SearchSpace, choice: Choice) -> Iterator[tuple[str, Choice
             if name == "elsewhere":
                 shown = other.elsewhere_text or "nothing"
             yield f"{_WORDS[name]} {shown}", other
+
+
+def shared_out_otherwise(space: SearchSpace, choice: Choice) -> Iterator[Choice]:
+    """Yield choices whose updates have as many samples, on about as many IPUs.
+
+    Replicas, micro-batches and their size change together, everything else stays.
+    """
+    sizes = {
+        device.micro_batch: device
+        for device in space.devices()
+        if _only_difference(choice.device, device) in ("", "micro_batch")
+        and _near(device.micro_batch, choice.device.micro_batch)
+    }
+    for stages, ipus in space.sizes():
+        if stages != choice.stages or not _near(ipus, choice.ipus):
+            continue
+        for device in sizes.values():
+            for other in space.choices(device, stages, ipus):
+                same = replace(
+                    other,
+                    device=choice.device,
+                    ipus=choice.ipus,
+                    accumulation=choice.accumulation,
+                )
+                if other.update_samples == choice.update_samples and same == choice:
+                    yield other
+
+
+def _near(one: int, other: int) -> bool:
+    return one <= 2 * other and other <= 2 * one
 
 
 def _sized(

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ipu_runtime.plan.band import plan_band
+from ipu_runtime.plan.placements import PLACEMENTS
+from ipu_runtime.plan.schedule.building import overlap_length
+from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.experiment.experiment_spec import ExperimentSpec
-from workbench.optimizing.choice import Choice
+from workbench.optimizing.choice import Choice, with_choice
 from workbench.optimizing.goal import Aim
+from workbench.optimizing.lower_bound import LowerBound
 from workbench.optimizing.neighbours import neighbours
 from workbench.optimizing.other_hardware import (
     Different,
     decides,
     other_hardware,
 )
-from workbench.optimizing.search import WORK, Search, Tell
+from workbench.optimizing.search import WORK, Candidate, Search, Tell
 from workbench.optimizing.search_space import SearchSpace
-from workbench.optimizing.trying import Found
-from workbench.planning.balancing import balanced_experiment
 from workbench.planning.experiment_plan import plan_experiment
 
 _MOST_ROWS = 8
-_MOST_POLISHED = 400
-"""Layers: the cuts of more are balanced for longer than everything else takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """What one setting of the best choice is worth."""
+class OtherSetting:
+    """What the best loses by another value of one setting."""
 
     other: str
     """The setting instead: `schedule Interleaved`."""
@@ -44,22 +46,31 @@ class Outcome:
     update_samples: int
     """Samples that every weight update was to have; 0 for any."""
     aim: Aim
-    best: tuple[Found, ...]
-    """Not beaten in goal, memory and exactness at once; the best first."""
-    worth: tuple[Worth, ...]
-    different: tuple[Different, ...]
-    """What other hardware would change about the best."""
-    decides: tuple[str, ...]
-    """Of every row: which part of a step its throughput depends on most."""
-    undecided: frozenset[int]
-    """Rows whose figure lies within what that of the best may be."""
-    gap: float
-    """How much better than the best something untried could be."""
-    only_cuts: bool
-    """Whether that could only be other cuts of settings that were tried."""
     tried: int
+    """Settings, whatever their cuts."""
+    best: tuple[Candidate, ...] = ()
+    """Not beaten in goal, memory and exactness at once; the best first."""
+    other_settings: tuple[OtherSetting, ...] = ()
+    different: tuple[Different, ...] = ()
+    """What other hardware would change about the best."""
+    decides: tuple[str, ...] = ()
+    """Of every row: which part of a step its throughput depends on most."""
+    undecided: frozenset[int] = frozenset()
+    """Rows whose figure lies within what that of the best may be."""
+    proven: bool = False
+    """Whether every setting was tried with all its cuts."""
+    lower_bound: LowerBound = field(default_factory=lambda: LowerBound(0.0, ()))
+    """What nothing can be better than, tried or not."""
     too_large: tuple[str, ...] = ()
     """If nothing fits: layers that fit on no IPU, so that more would not help."""
+
+    @property
+    def gap(self) -> float:
+        """By what share something untried could be better at most; 0 is a proof."""
+        if self.proven or not self.best:
+            return 0.0
+        least = self.lower_bound.cost
+        return max(self.best[0].cost / least - 1, 0.0) if least else float("inf")
 
 
 def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> Outcome:
@@ -70,71 +81,43 @@ def optimize(space: SearchSpace, aim: Aim, tell: Tell = lambda search: True) -> 
             space.spec,
             space.update_samples,
             aim,
-            best=(),
-            worth=(),
-            different=(),
-            decides=(),
-            undecided=frozenset(),
-            gap=0.0,
-            only_cuts=True,
             tried=search.tried,
-            too_large=search.too_large(),
+            too_large=tuple(_too_large(space)),
         )
-    best_found, worth = None, []
+    best: Candidate | None = None
+    changes: list[OtherSetting] = []
     # Where the search was cut short, a neighbour of its best may be better still.
-    while search.best is not best_found:
-        best_found = search.best
-        worth = _worths(search, best_found.choice, tell)
-    polished = _polished(best_found, aim, space)
-    gap = max(0.0, (1 + search.gap) * polished.cost / search.best.cost - 1)
-    found = [
-        polished if item is search.best else item for item in search.found.values()
-    ]
-    best = _not_beaten(found)
-    different = [other_hardware(item.plan, aim) for item in best]
+    while search.best is not best:
+        best = search.best
+        changes = _other_settings(search, best.choice, tell)
+    rows = _not_beaten(search.found.values())
+    different = [other_hardware(item.plan, aim) for item in rows]
     return Outcome(
         space.spec,
         space.update_samples,
         aim,
-        best,
-        tuple(worth),
-        different[0],
-        tuple(decides(f.plan, d) for f, d in zip(best, different, strict=True)),
-        _undecided(best, aim),
-        gap,
-        search.only_cuts,
         search.tried,
+        rows,
+        tuple(changes),
+        different[0],
+        tuple(decides(f.plan, d) for f, d in zip(rows, different, strict=True)),
+        _undecided(rows, aim),
+        search.proven,
+        LowerBound.of(space, aim),
     )
 
 
-def _polished(found: Found, aim: Aim, space: SearchSpace) -> Found:
-    """Return the best choice with the best cuts that a whole balancing finds."""
-    stages = found.choice.stages
-    if found.exact or stages == 1 or "pipeline.stages" in space.fixed:
-        return found
-    if len(found.spec.model.layers) > _MOST_POLISHED:
-        return found
-    balanced = balanced_experiment(found.spec, stages, aim.balances.value)
-    if not balanced.result.feasible:
-        return found
-    plan = plan_experiment(balanced.spec)
-    cost = aim.cost(plan)
-    if cost >= found.cost:
-        return found
-    return Found(found.choice, balanced.spec, plan, cost, balanced.proven)
-
-
-def _not_beaten(found: list[Found]) -> tuple[Found, ...]:
+def _not_beaten(found: Iterable[Candidate]) -> tuple[Candidate, ...]:
     """Return what nothing else beats in the goal, in memory and in exactness."""
     ordered = sorted(found, key=lambda item: (item.cost, item.plan.memory_fraction))
-    kept: list[Found] = []
+    rows: list[Candidate] = []
     for item in ordered:
-        if not any(_at_least_as_good(other, item) for other in kept):
-            kept.append(item)
-    return tuple(kept[:_MOST_ROWS])
+        if not any(_at_least_as_good(other, item) for other in rows):
+            rows.append(item)
+    return tuple(rows[:_MOST_ROWS])
 
 
-def _undecided(best: tuple[Found, ...], aim: Aim) -> frozenset[int]:
+def _undecided(best: tuple[Candidate, ...], aim: Aim) -> frozenset[int]:
     """Return the rows that may be as good as the first, for all the model knows."""
     band = plan_band(best[0].plan)
     if band is None:
@@ -144,7 +127,7 @@ def _undecided(best: tuple[Found, ...], aim: Aim) -> frozenset[int]:
     return frozenset(at for at, found in rows if limits.holds(found.cost))
 
 
-def _at_least_as_good(one: Found, other: Found) -> bool:
+def _at_least_as_good(one: Candidate, other: Candidate) -> bool:
     return (
         one.cost <= other.cost
         and one.plan.memory_fraction <= other.plan.memory_fraction
@@ -157,7 +140,7 @@ def less_exact(choice: Choice) -> bool:
     return bool(choice.device.half_partials)
 
 
-def _worths(search: Search, choice: Choice, tell: Tell) -> list[Worth]:
+def _other_settings(search: Search, choice: Choice, tell: Tell) -> list[OtherSetting]:
     """Return what is lost by every other value of one setting.
 
     Of large models only by as many as a while allows.
@@ -170,4 +153,36 @@ def _worths(search: Search, choice: Choice, tell: Tell) -> list[Worth]:
     ]
     tried.sort(key=lambda item: item[1].cost if item[1] else float("inf"))
     change = search.aim.change
-    return [Worth(what, change(f.cost, best) if f else None) for what, f in tried]
+    return [
+        OtherSetting(what, change(item.cost, best) if item else None)
+        for what, item in tried
+    ]
+
+
+def _too_large(space: SearchSpace) -> Iterator[str]:
+    """Yield the layers that fit on no IPU, however many there are.
+
+    Each is planned alone in a stage, with everything elsewhere that can be. None where
+    the batch may not be smaller: that might help as well.
+    """
+    smallest = next(space.memory_savers(streams=True), None)
+    layers = space.allowed_cuts.layers
+    if smallest is None or smallest.device.micro_batch > 1 or layers < 2:
+        return
+    for at in range(layers):
+        bounds = sorted({0, at, at + 1, layers})
+        stages = range(len(bounds) - 1)
+        schedule = ScheduleKind(smallest.schedule)
+        choice = replace(
+            smallest,
+            ipus=1 << (len(stages) - 1).bit_length(),
+            stages=len(stages),
+            accumulation=overlap_length(schedule, stages, True),
+            elsewhere=tuple(PLACEMENTS),
+        )
+        ends = list(pairwise(bounds))
+        cuts = [stage for stage in stages for _ in range(*ends[stage])]
+        spec = with_choice(space.spec, choice, tuple(cuts))
+        plan = plan_experiment(spec, with_remedies=False)
+        if plan.memory and not plan.memory[ends.index((at, at + 1))].fits:
+            yield plan.layers[at].name

@@ -1,294 +1,359 @@
-"""Branch and bound over choices: the most promising first, until none can be better."""
+"""A search for the best plan: everything where that is little, else by climbing."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import count
+from functools import cached_property
+from itertools import groupby, islice
+from operator import attrgetter, itemgetter
 
-from workbench.experiment.resolved_model import resolved
-from workbench.optimizing.choice import Choice, DeviceChoice, own_choice
-from workbench.optimizing.choice_bounds import ChoiceBounds
+from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.problem import Severity
+from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.experiment.tables import spec_to_tables
+from workbench.experiment.validation import validate
+from workbench.optimizing.choice import Choice, own_choice, with_choice
+from workbench.optimizing.cuts import Cuts
 from workbench.optimizing.goal import Aim, Goal
-from workbench.optimizing.neighbours import neighbours
+from workbench.optimizing.neighbours import neighbours, shared_out_otherwise
 from workbench.optimizing.search_space import SearchSpace
-from workbench.optimizing.trying import (
-    NO_FIT,
-    Found,
-    planned,
-    tried_out,
-)
+from workbench.planning.balancing import balanced_experiment
+from workbench.planning.experiment_plan import plan_experiment
 
+_MOST_PLANS = 2500
+"""Of choices with all their cuts: so many are planned one by one."""
 WORK = 12e6
-"""What all tries may take together: about 12 s on a small server."""
-_MUCH, _MOST_WORK = 175, 16e6
-"""Models of more layers get more of it, up to that."""
-_EACH_TRY, _LAYER_TRIED, _STAGE_TRIED, _PAIR_TRIED = 6e3, 300.0, 25.0, 0.5
-"""Of it, for a try: besides, for every layer, its stages, and its other layers."""
-_FOR_PROOF = 0.6
-"""Of what the first tries leave of it: for the bounds of everything else."""
-_ROUNDING = 1e-9
-"""Bounds add up the same in another order."""
+"""Microseconds that all plans may take together, on a small server."""
+_EACH_PLAN, _LAYER_PLANNED, _STAGE_BALANCED = 600.0, 40.0, 60.0
+"""Of it, for a plan: besides, for each layer; for each layer and stage of balancing."""
+_BEAM = 12
+"""Of so many of the best, all neighbours are tried."""
+_FAR = 1.05
+"""Of the best cost: beyond it, other cuts hardly make a choice the best."""
+_FAR_SHIFTED = 1.1
+"""The same where cuts are moved one by one, which gains more in small models."""
+_FAR_UNBALANCED = 1.3
+"""The same of cuts that are only proportional."""
+_OVERFULL = 1.25
+"""Of the memory of all IPUs: no cuts hold more."""
+_NEARLY = 1.2
+"""How full the fullest tile may be for single cuts to make room."""
+_FOR_CUTS, _FOR_ROOM = 1 / 4, 1 / 40
+"""Of all work: what is left for moving cuts at the end, and what making room takes."""
+_TRIES = 2
+"""Halvings of the memory that balancing may fill."""
 
 Tell = Callable[["Search"], bool]
-"""Told after every try; False ends the search."""
+"""Told before every try; False ends the search."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
-    """Choices that nothing is known of but what they cannot be below."""
+class Candidate:
+    """A choice with cuts, planned."""
 
-    least: float
-    choices: tuple[Choice, ...]
-    devices: tuple[DeviceChoice, ...] = ()
-    """Which they may have instead of their own; empty if they have it."""
-    tight: bool = False
-    """Whether the bound knows what fits into memory."""
-    with_copies: bool = False
-    """Whether it also knows what such cuts have to copy."""
+    choice: Choice
+    spec: ExperimentSpec
+    plan: Plan
+    cost: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether every IPU holds what it has to."""
+        return all(item.severity is not Severity.NO_FIT for item in self.plan.problems)
+
+    @property
+    def nearly_fits(self) -> bool:
+        """Whether moving a cut may make room."""
+        return 1.0 < self.plan.memory_fraction <= _NEARLY
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What is to be least: what does not fit, then the cost."""
+        fullness = (item.memory_fraction for item in self.plan.memory)
+        return sum(max(full - 1.0, 0.0) for full in fullness), self.cost
+
+
+_COST = attrgetter("cost")
 
 
 @dataclass
 class Search:
-    """A search: what it found so far, and what is left to try."""
+    """A search: what it found so far, and what it may still spend.
+
+    [Note: how it searches]
+    A choice is everything that is searched but the cuts between stages. Where all
+    choices with all their cuts are few, each is planned, and what is best is proven.
+    Elsewhere the search begins with the experiment as it is and, for every number of
+    stages, with the first choice that fits. From there it climbs: of the best few
+    whose neighbours were not tried yet it takes the best, and tries every choice that
+    differs in one setting, until none of the few is left. A plateau or a small dip
+    between two good choices does not stop it, as it would stop a plain climb.
+    A pipeline is tried with the cuts that were best for as many stages so far. Only if
+    that comes close to the best, or does not fit, it gets cuts of its own by balancing,
+    which takes ten to a hundred times as long as a plan. Balancing adds up layers; what
+    the plan knows besides (tensors that two stages share, products that compile once)
+    is found by moving one cut at a time.
+    """
 
     space: SearchSpace
     aim: Aim
-    work: float = 0.0
-    """What is left of it, 0 at first for what suits the model.
-
-    Counted, not timed, so that results repeat.
-    """
-    found: dict[Choice, Found] = field(default_factory=dict)
-    best: Found | None = None
-    """The best of what was found; of equals, the first tried."""
+    most_plans: int = _MOST_PLANS
+    """If there are no more, each is planned."""
+    work: float = WORK
+    """What is left of it; counted, not timed, so that results repeat."""
+    found: dict[Choice, Candidate] = field(default_factory=dict)
+    """The best that fits of every choice."""
+    best: Candidate | None = None
+    """The best of all; of equals, the first tried."""
     tried: int = 0
-    _bounds: ChoiceBounds = field(init=False)
-    _too_large: dict[object, bool] = field(default_factory=dict)
-    """What the memory of choices depends on that were found not to fit, and whether
-    that is sure: cuts that were not tried may."""
-    _untried: float = float("inf")
-    """Least cost that settings can have which were not tried."""
-    _other_cuts: float = float("inf")
-    """The same of settings that were tried, with cuts that were not."""
-
-    def __post_init__(self) -> None:
-        share = max(1.0, len(self.space.spec.model.layers) / _MUCH)
-        self.work = self.work or min(WORK * share, _MOST_WORK)
-        self._bounds = ChoiceBounds(self.space, self.aim, self._spend)
-
-    def _spend(self, work: float) -> None:
-        self.work -= work
-
-    @property
-    def gap(self) -> float:
-        """How much better than the best something untried could be; 0 is a proof."""
-        least = min(self._untried, self._other_cuts)
-        if self.best is None or self._beats(least):
-            return 0.0
-        return self.best.cost / least - 1 if least else float("inf")
-
-    @property
-    def only_cuts(self) -> bool:
-        """Whether nothing could be better but other cuts of what was tried."""
-        return self._beats(self._untried)
-
-    def too_large(self) -> tuple[str, ...]:
-        """Return the layers that fit on no IPU, however many there are.
-
-        None where the batch may not be smaller: that might help as well.
-        """
-        thriftiest = next(self.space.thriftiest(streams=True), None)
-        model, _ = resolved(self.space.spec.model)
-        if thriftiest is None or model is None or thriftiest.device.micro_batch > 1:
-            return ()
-        loosest = replace(thriftiest, device=self.space.loosest(thriftiest.device))
-        layers = self._bounds.too_large(loosest)
-        return tuple(model.stage_layers[at].name for at in layers)
+    proven: bool = False
+    """Whether everything was tried."""
+    _tell: Tell = field(default=lambda search: True)
+    _for_cuts: float = 0.0
+    """Work that climbing leaves."""
+    _tried: set[Choice] = field(default_factory=set)
+    _too_full: dict[Choice, float] = field(default_factory=dict)
+    """What choices would cost that did not fit at first."""
+    _best_of_stages: dict[int, Candidate] = field(default_factory=dict)
+    """By their number; others are tried with its cuts."""
 
     def run(self, tell: Tell = lambda search: True) -> Search:
-        """Try choices until none is left that could be better, or time is up.
-
-        Streaming memory is so slow that what every micro-batch would wait for is moved
-        there only if the model fits in no other way.
-        """
-        self._start(tell)
-        self._climb(tell)
-        if self.aim.goal is Goal.MEMORY:
-            self._run(tell, streams=True)
-        self._run(tell, streams=False)
-        if self.best is None:
-            self._run(tell, streams=True)
+        """Try choices until nothing is left to try, or the search is ended."""
+        self._tell, self._for_cuts = tell, _FOR_CUTS * self.work
+        self._try_own()
+        everything = list(islice(self._everything(), self.most_plans + 1))
+        if len(everything) <= self.most_plans:
+            self.proven = self._plan_all(everything)
+            return self
+        self._start()
+        best = None
+        while self.best is not best:
+            best = self.best
+            self._climb()
+            self._shift_cuts()
         return self
 
-    def _start(self, tell: Tell) -> None:
-        """Begin with the experiment as it is, and one choice per number of stages.
-
-        If none of them fits, what takes least memory may: a search that is cut short
-        shall have found something.
-        """
-        own = own_choice(self.space.spec)
-        if own.ipus <= self.space.ipus and self.space.allows(own.update_samples):
-            first = planned(self.space.spec, own, self.aim, exact=False)
-            if isinstance(first, Found):
-                self._add(first)
-        thrifty = self.aim.goal is Goal.MEMORY
-        for choices in () if thrifty else self.space.starts():
-            self._start_from(choices, tell)
-        for choice in self.space.thriftiest(streams=thrifty):
-            if (self.best is not None and not thrifty) or not tell(self):
-                break
-            node = self._tightened(choice)
-            if node is not None and not self._beats(node.least):
-                self._try(choice, node.least)
-
-    def _start_from(self, choices: list[Choice], tell: Tell) -> None:
-        """Try the first of some choices that fits."""
-        for choice in choices:
-            if not self._may_go_on(tell):
-                return
-            loosest = replace(choice, device=self.space.loosest(choice.device))
-            if not self._bounds.may_fit((loosest,)):
-                continue
-            node = self._tightened(choice)
-            if node is not None and not self._beats(node.least):
-                self._try(choice, node.least)
-                if choice in self.found:
-                    return
-
-    def _climb(self, tell: Tell) -> None:
-        """Change one setting of the best at a time, as long as that helps."""
-        here, kept = None, self.work * _FOR_PROOF
-        while self.best is not None and here is not self.best:
-            here = self.best
-            for _, choice in neighbours(self.space, here.choice):
-                if choice in self.found:
-                    continue
-                if self.work < kept or not self._may_go_on(tell):
-                    return
-                node = self._tightened(choice)
-                if node is not None and not self._beats(node.least):
-                    self._try(choice, node.least)
-
-    def _may_go_on(self, tell: Tell) -> bool:
-        return self.work > 0 and tell(self)
-
-    def _run(self, tell: Tell, *, streams: bool) -> None:
-        # Of equals, those that save memory come last, and first if that is the goal.
-        order = count(step=-1 if self.aim.goal is Goal.MEMORY else 1)
-        heap: list[tuple[float, int, _Node]] = [
-            (node.least, next(order), node) for node in self._nodes(streams)
-        ]
-        heapq.heapify(heap)
-        while heap and not self._beats(heap[0][0]):
-            if not self._may_go_on(tell):
-                self._untried = min(self._untried, heap[0][0])
-                break
-            node = heapq.heappop(heap)[2]
-            for child in self._opened(node):
-                if not self._beats(child.least):
-                    heapq.heappush(heap, (child.least, next(order), child))
-
-    def try_alone(self, choice: Choice) -> Found | None:
-        """Return what comes of one choice, with its best cuts."""
-        if choice not in self.found:
-            self._try(choice, float("inf"), thorough=True)
+    def try_alone(self, choice: Choice) -> Candidate | None:
+        """Return what comes of one choice, with cuts that fit if there are some."""
+        if choice not in self.found and not self.proven:
+            self._try(choice, thorough=True)
         return self.found.get(choice)
 
-    def _beats(self, least: float) -> bool:
-        best = self.best
-        return best is not None and best.cost <= least * (1 + _ROUNDING)
+    def _try_own(self) -> None:
+        own = own_choice(self.space.spec)
+        if own.ipus <= self.space.ipus and self.space.allows(own.update_samples):
+            plan = plan_experiment(self.space.spec, with_remedies=False)
+            self._add(self._candidate(own, self.space.spec, plan))
 
-    def _nodes(self, streams: bool) -> Iterator[_Node]:
-        devices: dict[DeviceChoice, list[DeviceChoice]] = {}
-        for device in self.space.devices():
-            devices.setdefault(self.space.loosest(device), []).append(device)
-        for loosest, stricter in devices.items():
-            for stages, ipus in self.space.cuts():
-                alike: dict[str, list[Choice]] = {}
-                for choice in self.space.choices(loosest, stages, ipus):
-                    if choice.streams == streams or stages == 1:
-                        alike.setdefault(choice.schedule, []).append(choice)
-                for choices in map(tuple, alike.values()):
-                    least = self._least_of(choices)
-                    if least is not None:
-                        yield _Node(least, choices, tuple(stricter))
+    def _everything(self) -> Iterator[tuple[Choice, Cuts]]:
+        for choice in self.space.all_choices():
+            for cuts in self.space.allowed_cuts.all(choice.stages):
+                yield choice, cuts
 
-    def _least_of(self, choices: tuple[Choice, ...]) -> float | None:
-        if self.aim.goal is Goal.MEMORY:
-            return self._bounds.least_filled(choices)
-        return min(map(self._bounds.least, choices))
+    def _plan_all(self, everything: Iterable[tuple[Choice, Cuts]]) -> bool:
+        """Plan choices with all their cuts; tell whether it came to the end."""
+        for choice, own in groupby(everything, key=itemgetter(0)):
+            if not self._may_go_on():
+                return False
+            self.tried += 1
+            self._tried.add(choice)
+            for _, cuts in own:
+                self._add(self._planned(choice, cuts))
+        return True
 
-    def _opened(self, node: _Node) -> Iterator[_Node]:
-        """Yield what is left of a node to look at, with a bound that is closer."""
-        choice = node.choices[0]
-        if len(node.choices) > 1:
-            for choice in node.choices if self._bounds.may_fit(node.choices) else ():
-                least = max(node.least, self._bounds.least(choice))
-                yield _Node(least, (choice,), node.devices)
-        elif not node.tight:
-            tightened = self._tightened(choice, any_device=bool(node.devices))
-            if tightened is not None:
-                least = max(node.least, tightened.least)
-                yield replace(tightened, least=least, devices=node.devices)
-        elif node.devices:
-            for other in self.space.on_devices(choice, node.devices):
-                yield _Node(node.least, (other,))
-        elif self._saves_in_vain(choice):
-            return
-        elif not node.with_copies and choice.stages > 1:
-            tightened = self._tightened(choice, with_copies=True)
-            if tightened is not None:
-                yield replace(tightened, least=max(node.least, tightened.least))
-        elif (key := (choice.device, *choice.memory_key)) not in self._too_large:
-            self._try(choice, node.least)
-        elif not self._too_large[key]:
-            self._other_cuts = min(self._other_cuts, node.least)
+    def _start(self) -> None:
+        """Try what may be good for every number of stages.
 
-    def _tightened(
-        self, choice: Choice, *, any_device: bool = False, with_copies: bool = False
-    ) -> _Node | None:
-        """Return the choice with a bound that knows what fits; None if nothing does."""
-        least = self._bounds.least_in_memory(
-            choice, any_device=any_device, with_copies=with_copies
-        )
-        if least is None:
-            return None
-        return _Node(least, (choice,), tight=True, with_copies=with_copies)
-
-    def _saves_in_vain(self, choice: Choice) -> bool:
-        """Tell whether the same is as fast without recomputing, or on the tiles.
-
-        A pipeline may have better cuts with it.
+        If nothing fits, what takes least memory may. Streaming memory is so slow that
+        what every micro-batch would wait for comes last.
         """
-        if self.aim.goal is Goal.MEMORY or choice.stages > 1:
+        if self.aim.goal is not Goal.MEMORY:
+            for choices in self.space.starts():
+                self._try_first_that_fits(choices)
+        for streams in (False, True):
+            for choice in self.space.memory_savers(streams=streams):
+                if self.best is None or self.aim.goal is Goal.MEMORY:
+                    self._try(choice)
+
+    def _try_first_that_fits(self, choices: Iterable[Choice]) -> None:
+        """Try micro-batches, with what saves memory only where it has to.
+
+        The largest that fits is enough where updates may have more samples with it.
+        """
+        for _, alike in groupby(choices, key=lambda choice: choice.device.micro_batch):
+            *others, thrifty = alike
+            if self._try(thrifty):
+                any(self._try(choice) for choice in others)
+                if not self.space.update_samples:
+                    return
+
+    def _climb(self) -> None:
+        """Try all neighbours of the best of every size, the best sizes first."""
+        climbed: set[Choice] = set()
+        while self.work > self._for_cuts and self._may_go_on():
+            few = heapq.nsmallest(_BEAM, self._best_of_sizes(), key=_COST)
+            here = next((item for item in few if item.choice not in climbed), None)
+            if here is None:
+                return
+            climbed.add(here.choice)
+            for choice in self._around(here.choice):
+                if self.work < self._for_cuts:
+                    return
+                if not self._try(choice) and self._may_be_best(choice):
+                    any(self._try(other) for other in self._savings(choice))
+
+    def _around(self, choice: Choice) -> Iterator[Choice]:
+        for _, other in neighbours(self.space, choice):
+            yield other
+        yield from shared_out_otherwise(self.space, choice)
+
+    def _may_be_best(self, choice: Choice) -> bool:
+        """Tell whether a choice that does not fit would be among the best if it did."""
+        cost = self._too_full.get(choice)
+        return cost is not None and (self.best is None or cost <= self.best.cost * _FAR)
+
+    def _savings(self, choice: Choice) -> Iterator[Choice]:
+        """Yield the same with recomputation, or with something out of the tiles."""
+        size = choice.stages, choice.ipus
+        for other in self.space.choices(choice.device, *size):
+            saves = replace(
+                other, recompute=choice.recompute, elsewhere=choice.elsewhere
+            )
+            if saves == choice and not other.streams:
+                yield other
+
+    def _best_of_sizes(self) -> Iterable[Candidate]:
+        best: dict[tuple[int, int], Candidate] = {}
+        for choice, item in self.found.items():
+            known = best.setdefault((choice.stages, choice.ipus), item)
+            if item.cost < known.cost:
+                best[choice.stages, choice.ipus] = item
+        return best.values()
+
+    def _shift_cuts(self) -> None:
+        """Move single cuts of the best few as long as that helps."""
+        for here in heapq.nsmallest(_BEAM, self._best_of_sizes(), key=_COST):
+            if self.best is not None and here.cost <= self.best.cost * _FAR_SHIFTED:
+                self._add(self._shifted(here))
+
+    def _shifted(self, here: Candidate, work: float = WORK) -> Candidate:
+        """Return what comes of small changes of the cuts, each for the better.
+
+        What does not fit is changed until it does.
+        """
+        cuts, before = self.space.allowed_cuts, None
+        fitted, until = here.fits, self.work - work
+        while here is not before:
+            before = here
+            for shift in cuts.shifts(here.choice.stages):
+                enough = here.fits and not fitted
+                if enough or self.work < until or not self._may_go_on():
+                    return here
+                changed = cuts.shifted(here.spec.pipeline.stages, shift)
+                moved = changed and self._planned(here.choice, changed)
+                if moved and moved.rank < here.rank:
+                    here = moved
+        return here
+
+    def _may_go_on(self) -> bool:
+        return self.work > 0 and self._tell(self)
+
+    def _try(self, choice: Choice, *, thorough: bool = False) -> bool:
+        """Plan a choice with cuts that may be good; tell whether it fits."""
+        if choice in self._tried and not thorough:
+            return choice in self.found
+        if not thorough and not self._may_go_on():
             return False
-        thriftless = replace(choice, recompute=False), replace(choice, elsewhere=())
-        return any(other != choice and other in self.found for other in thriftless)
-
-    def _try(self, choice: Choice, least: float, *, thorough: bool = False) -> None:
+        self._tried.add(choice)
         self.tried += 1
-        layers = len(self.space.spec.model.layers)
-        own = _LAYER_TRIED + _STAGE_TRIED * choice.stages + _PAIR_TRIED * layers
-        self._spend(_EACH_TRY + layers * own)
-        wanted = float("inf") if thorough or not self.best else self.best.cost
-        found, settled = tried_out(
-            self.space, choice, self.aim, self._bounds.costs_of(choice), wanted
+        known = self._best_of_stages.get(choice.stages)
+        cuts = (
+            known.spec.pipeline.stages
+            if known
+            else self.space.allowed_cuts.proportional(choice.stages, self._layer_times)
         )
-        if isinstance(found, Found):
-            self._add(found)
-        elif found == NO_FIT:
-            self._too_large[(choice.device, *choice.memory_key)] = settled
-        if not settled:
-            closer = self._tightened(choice, with_copies=True)
-            if closer is not None:
-                self._other_cuts = min(self._other_cuts, max(least, closer.least))
+        first = self._planned(choice, cuts)
+        self._add(first)
+        if first is not None and not first.fits:
+            self._too_full[choice] = first.cost
+        if first is not None and choice.stages > 1:
+            far = _FAR if known else _FAR_UNBALANCED
+            if self._needs_own_cuts(first, far, thorough):
+                balanced = self._balanced(choice) or first
+                best = min(first, balanced, key=attrgetter("rank"))
+                if best.nearly_fits:
+                    best = self._shifted(best, work=_FOR_ROOM * WORK)
+                self._add(best)
+        return choice in self.found
 
-    def _add(self, found: Found) -> None:
-        known = self.found.get(found.choice)
+    def _needs_own_cuts(self, first: Candidate, far: float, thorough: bool) -> bool:
+        """Tell whether other cuts may fit, and may be the best or are asked for."""
+        memory = first.plan.memory
+        used = sum(item.used_bytes for item in memory)
+        if used > _OVERFULL * sum(item.capacity_bytes for item in memory):
+            return False
+        if self.best is None or (thorough and not first.fits):
+            return True
+        return first.cost <= self.best.cost * far
+
+    @cached_property
+    def _layer_times(self) -> list[float]:
+        """Of both passes, on one IPU."""
+        device = next(self.space.devices())
+        spec = with_choice(self.space.spec, Choice(device, 1, 1, 1))
+        layers = plan_experiment(spec, with_remedies=False).layers
+        return [layer.forward_us + layer.backward_us for layer in layers]
+
+    def _balanced(self, choice: Choice) -> Candidate | None:
+        """Return a pipeline with the best cuts that balancing finds."""
+        chosen = with_choice(self.space.spec, choice)
+        # Locked layers stay where the experiment has them.
+        own = replace(chosen.pipeline, stages=self.space.spec.pipeline.stages)
+        self.work -= _STAGE_BALANCED * choice.stages * len(chosen.model.layers)
+        balanced = balanced_experiment(
+            replace(chosen, pipeline=own),
+            choice.stages,
+            self.aim.balances.value,
+            before=self.space.spec,
+            tries=_TRIES,
+        )
+        pipeline = balanced.plan.request.pipeline
+        if balanced.result.problem or pipeline is None:
+            return None
+        spec = with_choice(self.space.spec, choice, pipeline.stage_of_layer)
+        return self._candidate(choice, spec, balanced.plan)
+
+    def _planned(self, choice: Choice, cuts: Cuts) -> Candidate | None:
+        """Return a choice with cuts; None if a rule forbids it."""
+        self.work -= _EACH_PLAN + _LAYER_PLANNED * len(self.space.spec.model.layers)
+        spec = with_choice(self.space.spec, choice, cuts)
+        return self._candidate(
+            choice, spec, plan_experiment(spec, with_remedies=False, with_layers=False)
+        )
+
+    def _candidate(
+        self, choice: Choice, spec: ExperimentSpec, plan: Plan
+    ) -> Candidate | None:
+        forbidden = any(item.severity is Severity.ERROR for item in plan.problems)
+        if forbidden or plan.step is None:
+            return None
+        return Candidate(choice, spec, plan, self.aim.cost(plan))
+
+    def _add(self, item: Candidate | None) -> None:
+        """Remember what fits, if it is the best of its choice."""
+        if item is None or not item.fits:
+            return
+        known = self.found.get(item.choice)
         # The experiment itself may have more than what is searched.
-        if known is None or found.cost < known.cost:
-            self.found[found.choice] = found
-        if self.best is None or found.cost < self.best.cost:
-            self.best = found
+        if known is not None and known.cost <= item.cost:
+            return
+        if validate(spec_to_tables(item.spec))[0] is None:
+            return
+        self.found[item.choice] = item
+        stages = item.choice.stages
+        if self.best is None or item.cost < self.best.cost:
+            self.best = item
+        if item.cost <= self._best_of_stages.setdefault(stages, item).cost:
+            self._best_of_stages[stages] = item

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -15,7 +15,6 @@ from ipu_runtime.plan.schedule.schedule import ScheduleKind
 from workbench.data.sample_counts import count as count_samples
 from workbench.data.sample_counts import is_made_up
 from workbench.experiment.experiment_spec import ExperimentSpec
-from workbench.optimizing.allowed_cuts import AllowedCuts
 from workbench.optimizing.choice import (
     IO_TILES,
     MATRIX_OPTIONS,
@@ -26,6 +25,7 @@ from workbench.optimizing.choice import (
     DeviceChoice,
     own_elsewhere,
 )
+from workbench.optimizing.cuts import AllowedCuts
 
 SCHEDULES = tuple(kind.value for kind in ScheduleKind if kind.on_ipu)
 _ALL_COUNTS_UP_TO = 8
@@ -34,6 +34,7 @@ _LARGER_BATCHES = (1, 2, 4, 8)
 _OVERLAPS = (1, 2, 4, 8)
 """Micro-batches of an update, in pipeline overlaps, where the batch is free."""
 _IO_TILES = (0, 32, 128)
+_MOVED_WEIGHTS = ("replicated_weight_sharding", "offload_weights")
 _PROPORTIONS = ("0.1", "0.3", "0.6")
 """The last is the default of the poplin library."""
 
@@ -75,20 +76,7 @@ class SearchSpace:
         for choice in product(self._micro_batches(), tiles, partials, proportions):
             yield DeviceChoice(*choice)
 
-    def loosest(self, device: DeviceChoice) -> DeviceChoice:
-        """Return the same with all tiles and most memory for products: none is faster.
-
-        But for what the host is waited for, which I/O tiles overlap.
-        """
-        if "ipu.io_tiles.num_io_tiles" not in self.fixed:
-            device = replace(device, io_tiles=0)
-        if self._options_fixed:
-            return device
-        most = _PROPORTIONS[-1]
-        looser = max(self._own_proportions) <= float(most)
-        return replace(device, proportion=most) if looser else device
-
-    def cuts(self) -> Iterator[tuple[int, int]]:
+    def sizes(self) -> Iterator[tuple[int, int]]:
         """Yield numbers of stages and of IPUs."""
         for count in self._stage_counts:
             ipus = 1 << (count - 1).bit_length()
@@ -103,7 +91,7 @@ class SearchSpace:
         schedules = self._or_own("pipeline.schedule", own.schedule, SCHEDULES)
         own_recompute = bool(self.spec.ipu.get(RECOMPUTE, False))
         both = () if self.spec.train.test_only else (False, True)
-        recompute = self._or_own("ipu.allow_recompute", own_recompute, both)
+        recompute = sorted(self._or_own("ipu.allow_recompute", own_recompute, both))
         elsewhere = self._elsewhere(Choice(device, ipus, stages, 1).replicas)
         if stages == 1:
             schedules, elsewhere = (own.schedule,), ((),)
@@ -114,19 +102,11 @@ class SearchSpace:
                     if choice.update_samples <= self._samples:
                         yield choice
 
-    def on_devices(
-        self, choice: Choice, devices: Iterable[DeviceChoice]
-    ) -> Iterator[Choice]:
-        """Yield a choice with other devices of the same micro-batch."""
-        for device in devices:
-            counts = self._accumulations(
-                device, choice.stages, choice.ipus, choice.schedule
-            )
-            if choice.accumulation in counts:
-                yield replace(choice, device=device)
-
     def starts(self) -> Iterator[list[Choice]]:
-        """Yield for every number of stages what may be good, large batches first."""
+        """Yield what may be good for every size, large micro-batches first.
+
+        More IPUs are nearly always better where updates have more samples with them.
+        """
         # Half partials come last of those that are alike otherwise.
         devices = {
             (device.micro_batch, device.proportion): device
@@ -134,13 +114,14 @@ class SearchSpace:
             if device.proportion in ("", _PROPORTIONS[0])
             and device.io_tiles == self._own_tiles
         }
-        for stages, ipus in self.cuts():
-            if ipus == self.ipus:
-                yield [
-                    choice
-                    for device in devices.values()
-                    for choice in self._longest(device, stages, ipus)
-                ]
+        for stages, ipus in self.sizes():
+            if ipus < self.ipus and not self.update_samples:
+                continue
+            yield [
+                choice
+                for device in devices.values()
+                for choice in self._longest(device, stages, ipus)
+            ]
 
     def _longest(
         self, device: DeviceChoice, stages: int, ipus: int
@@ -155,13 +136,13 @@ class SearchSpace:
                     longest[key] = choice
         yield from longest.values()
 
-    def thriftiest(self, *, streams: bool) -> Iterator[Choice]:
+    def memory_savers(self, *, streams: bool) -> Iterator[Choice]:
         """Yield for every number of stages, most first, what takes little memory."""
         device = min(
             self.devices(),
             key=lambda d: (d.micro_batch, d.io_tiles, d.proportion or _PROPORTIONS[-1]),
         )
-        for stages, ipus in sorted(self.cuts(), key=lambda cut: (-cut[0], cut[1])):
+        for stages, ipus in sorted(self.sizes(), key=lambda cut: (-cut[0], cut[1])):
             saving = [
                 choice
                 for choice in self.choices(device, stages, ipus)
@@ -169,14 +150,39 @@ class SearchSpace:
             ]
             yield from saving[-1:]
 
+    def all_choices(self) -> Iterator[Choice]:
+        """Yield everything that may be chosen."""
+        for device, size in product(self.devices(), self.sizes()):
+            yield from self.choices(device, *size)
+
     @property
     def empty(self) -> bool:
         """Whether no settings agree with what is fixed."""
-        return not any(
-            True
-            for device, cut in product(self.devices(), self.cuts())
-            for _ in self.choices(device, *cut)
-        )
+        return not any(True for _ in self.all_choices())
+
+    def update_sizes(self) -> tuple[int, int]:
+        """Return the fewest and the most samples that weight updates may have."""
+        if self.update_samples:
+            return self.update_samples, self.update_samples
+        batches = self._micro_batches()
+        ends = [
+            device
+            for device in self.devices()
+            if device.micro_batch in (batches[0], batches[-1])
+        ]
+        sizes = {
+            choice.update_samples
+            for device, size in product(ends, self.sizes())
+            for choice in self.choices(device, *size)
+        }
+        return min(sizes), max(sizes)
+
+    @property
+    def can_move_weights(self) -> bool:
+        """Whether stages may fetch their weights while they run."""
+        own = any(getattr(self.spec.pipeline, name) for name in _MOVED_WEIGHTS)
+        fixed = {f"pipeline.{name}" for name in _MOVED_WEIGHTS} <= self.fixed
+        return own or not fixed
 
     def allows(self, update_samples: int) -> bool:
         """Tell whether weight updates may have so many samples."""
@@ -219,7 +225,7 @@ class SearchSpace:
         state = ONCE_PER_UPDATE * (training and self.spec.train.optimizer != "sgd")
         kept = (*state, "offload_activations") if training else state
         sums = "offload_gradient_accumulation_buffers"
-        weights = ("replicated_weight_sharding", "offload_weights") * (replicas > 1)
+        weights = _MOVED_WEIGHTS if replicas > 1 else ()
         last = (*kept, *[sums] * training, *weights)
         fixed = {name for name in PLACEMENTS if f"pipeline.{name}" in self.fixed}
         return tuple(
@@ -277,7 +283,7 @@ class SearchSpace:
             count
             for count in range(1, 1 + most)
             if count <= _ALL_COUNTS_UP_TO or not count & (count - 1) or count == own
-            if self.allowed_cuts.any(count)
+            if self.allowed_cuts.possible(count)
         )
 
     def _proportions(self) -> tuple[str, ...]:

@@ -98,14 +98,18 @@ def _on_test_data(spec: ExperimentSpec, request: PlanRequest) -> PlanRequest:
     )
 
 
-def plan_experiment(spec: ExperimentSpec, *, with_remedies: bool = True) -> Plan:
+def plan_experiment(
+    spec: ExperimentSpec, *, with_remedies: bool = True, with_layers: bool = True
+) -> Plan:
     """Return the modelled effect of an experiment; on a CPU, nothing is modelled."""
     if spec.execution.api == CPU:
         return _on_cpu(plan_request(spec))
     # Late, because a list of presets needs requests at most, and no cost model.
     from ipu_runtime.plan.planner import make_plan
 
-    return make_plan(plan_request(spec), with_remedies=with_remedies)
+    return make_plan(
+        plan_request(spec), with_remedies=with_remedies, with_layers=with_layers
+    )
 
 
 def plan_inference(spec: ExperimentSpec) -> Plan:

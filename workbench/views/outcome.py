@@ -7,7 +7,13 @@ from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.quantities import count, plural, share
+from ipu_runtime.plan.quantities import (
+    count,
+    duration,
+    microseconds,
+    plural,
+    share,
+)
 from ipu_runtime.reports.document import (
     MUTED,
     WARN,
@@ -21,8 +27,9 @@ from ipu_runtime.reports.document import (
     Table,
 )
 from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench.optimizing.goal import Goal
 from workbench.optimizing.outcome import Outcome, less_exact
-from workbench.optimizing.trying import Found
+from workbench.optimizing.search import Candidate
 from workbench.planning.balancing import locked_stages
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.planning.same_training import training_changes
@@ -69,7 +76,12 @@ def outcome_document(outcome: Outcome, title: str) -> Document:
         ),
         Section("", (Note(certainty(outcome)), Note(outcome.decides[0]))),
         Section(
-            "What another setting costs, everything else as in 1", (_worths(outcome),)
+            "What nothing can be better than, whatever the settings",
+            () if outcome.proven else (lower_bound_table(outcome),),
+        ),
+        Section(
+            "What another setting costs, everything else as in 1",
+            (_other_settings(outcome),),
         ),
         Section(
             "What would have to be different, with the settings of 1",
@@ -161,10 +173,13 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
         "objective": outcome.aim.goal.value,
         "tried": outcome.tried,
         "update_samples": outcome.update_samples,
-        "proven": outcome.gap == 0 and bool(outcome.best),
+        "proven": outcome.proven and bool(outcome.best),
         # JSON has no infinity: nothing is known of what was not tried.
         "gap": outcome.gap if math.isfinite(outcome.gap) else None,
-        "only_cuts_open": outcome.only_cuts,
+        "lower_bound": {
+            "cost": outcome.lower_bound.cost,
+            "parts": {part.name: part.amount for part in outcome.lower_bound.parts},
+        },
         "best": [
             {
                 "samples_per_second": found.plan.samples_per_second,
@@ -183,11 +198,11 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
         "decides": outcome.decides[0] if outcome.best else "",
         "different": [plain(item) for item in outcome.different],
         "too_large": list(outcome.too_large),
-        "worth": [{"other": w.other, "change": w.change} for w in outcome.worth],
+        "worth": [plain(item) for item in outcome.other_settings],
     }
 
 
-def extras(found: Found) -> str:
+def extras(found: Candidate) -> str:
     """Return what else a row has switched on."""
     choice, device = found.choice, found.choice.device
     return ", ".join(
@@ -209,22 +224,37 @@ def _figures(plan: Plan) -> tuple[str, str]:
 
 def certainty(outcome: Outcome) -> str:
     """Say how sure it is that nothing is better."""
-    if outcome.gap == 0:
+    if outcome.proven:
         return "Proven: no other setting that was searched is better, on the model."
-    what = "other cuts" if outcome.only_cuts else "other settings or cuts"
     better = "more than twice as good"
     if outcome.gap <= 1:
         better = f"{share(outcome.gap)} better at most"
-    return f"Not proven: {what} could be {better}, on the model."
+    return f"Not proven: something untried could be {better}, on the model."
 
 
-def _worths(outcome: Outcome) -> Table:
+def lower_bound_table(outcome: Outcome) -> Table:
+    """Return what nothing can be better than, and what it is made of."""
+    bound = outcome.lower_bound
+    rows = [Row((part.name, _amount(outcome, part.amount))) for part in bound.parts]
+    rows.append(Row(("lower bound", _amount(outcome, bound.cost))))
+    return Table((Column(), Column(outcome.aim.unit, right=True)), tuple(rows))
+
+
+def _amount(outcome: Outcome, amount: float) -> str:
+    if outcome.aim.goal is Goal.MEMORY:
+        return share(amount)
+    if outcome.aim.goal is Goal.TIME_TO_SAMPLES:
+        return duration(amount / 1e6)
+    return microseconds(amount)
+
+
+def _other_settings(outcome: Outcome) -> Table:
     rows = []
-    for worth in outcome.worth:
+    for setting in outcome.other_settings:
         text = "does not fit, or cannot be run"
-        if worth.change is not None:
-            text = _change(worth.change)
-        rows.append(Row((worth.other, text)))
+        if setting.change is not None:
+            text = _change(setting.change)
+        rows.append(Row((setting.other, text)))
     columns = Column(), Column(outcome.aim.goal.value, right=True)
     return Table(columns, tuple(rows))
 

@@ -146,7 +146,7 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
                 line(("also: ", MUTED), also, (open_, WARN)),
                 *(line((text, WARN)) for text in changed),
                 line((outcome.decides[int(row)], MUTED)),
-                line((certainty(outcome), WARN if outcome.gap else MUTED)),
+                line((certainty(outcome), MUTED if outcome.proven else WARN)),
                 line((_KEYS, MUTED)),
             )
         )
