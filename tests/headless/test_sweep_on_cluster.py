@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from workbench.cluster.local_ray import ray_here
 from workbench.runs.events import RunStatus
 from workbench.runs.run_store import list_runs
 
@@ -138,6 +139,24 @@ def _below(process: int) -> list[int]:
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             every += map(int, task.read_text().split())
     return every
+
+
+def test_ray_of_one_command_keeps_its_files_to_the_user(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray lets all users write where its sockets and the code of its workers are."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", os.urandom(32).hex())
+    with ray_here():
+        used = {
+            Path(text).parent
+            for process in _below(os.getpid())
+            for text in Path(f"/proc/{process}/cmdline").read_text().split("\0")
+            if text.startswith("--raylet_socket_name=")
+        }
+        (sockets,) = {Path(str(path).partition("=")[2]) for path in used}
+        assert any(path.stat().st_mode & 0o777 == 0o700 for path in sockets.parents)
+    assert not sockets.exists()
 
 
 def _ends_the_machine(process: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,15 +39,21 @@ def main() -> None:
     # An extra, and only this process starts it.
     import ray
 
-    context = ray.init(
-        address="local",
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-    )
-    print(context.address_info["address"], flush=True)
-    sys.stdin.read()
-    ray.shutdown()
+    # Ray lets all users write to its directory, where its sockets and the code of its
+    # workers are. Names of sockets must be short, so TMPDIR is not asked.
+    with tempfile.TemporaryDirectory(
+        prefix="ipu-workbench-", dir="/tmp", ignore_cleanup_errors=True
+    ) as folder:
+        context = ray.init(
+            address="local",
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _temp_dir=f"{folder}/ray",
+        )
+        print(context.address_info["address"], flush=True)
+        sys.stdin.read()
+        ray.shutdown()
 
 
 if __name__ == "__main__":
