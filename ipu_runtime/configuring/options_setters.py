@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any, NamedTuple
 
 from ipu_runtime.configuring.options_functions import with_fields
+from ipu_runtime.installing.signatures import taking
 from ipu_runtime.plan.config.config_enums import DeviceConnectionType
 from ipu_runtime.system.ipu_options import IpuOptions
 from ipu_runtime.system.without_effect import warn_without_effect
@@ -13,6 +15,113 @@ from ipu_runtime.system.without_effect import warn_without_effect
 _VERIFIED = (
     "{} is not emulated: data that come and go encrypted and signed need the device; "
     "leave it out."
+)
+
+
+class _Row(NamedTuple):
+    """An argument, and the field of the configuration that it sets."""
+
+    argument: str
+    path: str
+    default: Any = Parameter.empty
+    as_field: Callable[[Any], Any] = lambda value: value
+
+
+def _setter(doc: str, name: str, *rows: _Row) -> Callable[..., IpuOptions]:
+    """Return a function that stores its arguments in options, which it returns."""
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [Parameter(row.argument, kind, default=row.default) for row in rows]
+    signature = Signature([Parameter("opts", kind), *parameters])
+
+    def set_fields(opts: IpuOptions, **given: Any) -> IpuOptions:
+        return with_fields(
+            opts, {row.path: row.as_field(given[row.argument]) for row in rows}
+        )
+
+    set_fields.__name__ = set_fields.__qualname__ = name
+    set_fields.__doc__ = doc
+    return taking(signature)(set_fields)
+
+
+def _poplar(argument: str, path: str) -> _Row:
+    """Return the row of an argument that is a dictionary of Poplar's options."""
+
+    def as_field(options: Any) -> dict[str, str]:
+        if options is not None and not isinstance(options, dict):
+            raise Exception(f"{path}: a dict of texts is needed, not {options!r}.")
+        return dict(options or {})
+
+    return _Row(argument, path, None, as_field)
+
+
+set_norm_options = _setter(
+    "Set how normalisation layers compute their variance.",
+    "set_norm_options",
+    _Row("use_stable_statistics", "norms.use_stable_statistics", False),
+)
+set_convolution_options = _setter(
+    "Set Poplar options of convolutions.",
+    "set_convolution_options",
+    _poplar("convolution_options", "convolutions.poplar_options"),
+)
+set_matmul_options = _setter(
+    "Set Poplar options of matrix products.",
+    "set_matmul_options",
+    _poplar("matmul_options", "matmuls.poplar_options"),
+    _Row("clear_pass_type", "matmuls.clear_pass_type", False),
+)
+set_pooling_options = _setter(
+    "Set Poplar options of pooling.",
+    "set_pooling_options",
+    _poplar("pooling_options", "pooling.poplar_options"),
+)
+set_gcl_options = _setter(
+    "Set Poplar options of collectives.",
+    "set_gcl_options",
+    _poplar("gcl_options", "gcl_poplar_options"),
+)
+set_compilation_options = _setter(
+    "Set Poplar options of the compiler.",
+    "set_compilation_options",
+    _poplar("compilation_options", "compilation_poplar_options"),
+)
+set_floating_point_behaviour_options = _setter(
+    "Set what the device does about exceptional numbers.",
+    "set_floating_point_behaviour_options",
+    _Row("inv", "floating_point_behaviour.inv", True),
+    _Row("div0", "floating_point_behaviour.div0", True),
+    _Row("oflo", "floating_point_behaviour.oflo", True),
+    _Row("esr", "floating_point_behaviour.esr", True, lambda on: "ON" if on else "OFF"),
+    _Row("nanoo", "floating_point_behaviour.nanoo", True),
+)
+set_ipu_model_options = _setter(
+    "Set what the IPU Model emulates.",
+    "set_ipu_model_options",
+    _Row("compile_ipu_code", "ipu_model.compile_ipu_code", True),
+    _Row("tiles_per_ipu", "ipu_model.tiles_per_ipu", None, lambda tiles: tiles or 0),
+    _Row("ipu_model_version", "ipu_model.version", "ipu2"),
+)
+set_io_tile_options = _setter(
+    "Reserve tiles for input and output.",
+    "set_io_tile_options",
+    _Row("num_io_tiles", "io_tiles.num_io_tiles"),
+    _Row("place_ops_on_io_tiles", "io_tiles.place_ops_on_io_tiles", None, bool),
+)
+set_serialization_options = _setter(
+    "Set where compiled programs are written.",
+    "set_serialization_options",
+    _Row("output_folder", "serialization_output_folder", ""),
+)
+set_ipu_connection_type = _setter(
+    "Set when the device is attached.",
+    "set_ipu_connection_type",
+    _Row(
+        "connection_type",
+        "device_connection.type",
+        None,
+        lambda kind: (kind or DeviceConnectionType.ALWAYS).name,
+    ),
+    _Row("ipu_version", "device_connection.version", None, lambda name: name or ""),
 )
 
 
@@ -45,54 +154,11 @@ def set_optimization_options(
     )
 
 
-def set_norm_options(opts: IpuOptions, use_stable_statistics: bool = False) -> Any:
-    """Set how normalisation layers compute their variance."""
-    return with_fields(opts, {"norms.use_stable_statistics": use_stable_statistics})
-
-
-def set_convolution_options(
-    opts: IpuOptions, convolution_options: Mapping[str, str] | None = None
-) -> IpuOptions:
-    """Set Poplar options of convolutions."""
-    return _with_options(opts, "convolutions.poplar_options", convolution_options)
-
-
-def set_matmul_options(
-    opts: IpuOptions,
-    matmul_options: Mapping[str, str] | None = None,
-    clear_pass_type: bool = False,
-) -> IpuOptions:
-    """Set Poplar options of matrix products."""
-    with_fields(opts, {"matmuls.clear_pass_type": clear_pass_type})
-    return _with_options(opts, "matmuls.poplar_options", matmul_options)
-
-
-def set_pooling_options(
-    opts: IpuOptions, pooling_options: Mapping[str, str] | None = None
-) -> IpuOptions:
-    """Set Poplar options of pooling."""
-    return _with_options(opts, "pooling.poplar_options", pooling_options)
-
-
-def set_gcl_options(
-    opts: IpuOptions, gcl_options: Mapping[str, str] | None = None
-) -> IpuOptions:
-    """Set Poplar options of collectives."""
-    return _with_options(opts, "gcl_poplar_options", gcl_options)
-
-
-def set_compilation_options(
-    opts: IpuOptions, compilation_options: Mapping[str, str] | None = None
-) -> IpuOptions:
-    """Set Poplar options of the compiler."""
-    return _with_options(opts, "compilation_poplar_options", compilation_options)
-
-
 def set_report_options(
     opts: IpuOptions,
-    report_options: Mapping[str, str] | None = None,
-    graph_options: Mapping[str, str] | None = None,
-    execution_options: Mapping[str, str] | None = None,
+    report_options: Any = None,
+    graph_options: Any = None,
+    execution_options: Any = None,
 ) -> IpuOptions:
     """Accept options of Poplar's own report; the emulator writes its own."""
     del report_options, graph_options, execution_options
@@ -110,87 +176,6 @@ def set_recomputation_options(
         allow_stateful_recompute=(allow_stateful_recompute, None),
     )
     return with_fields(opts, {"allow_recompute": allow_recompute})
-
-
-def set_floating_point_behaviour_options(
-    opts: IpuOptions,
-    inv: bool = True,
-    div0: bool = True,
-    oflo: bool = True,
-    esr: bool = True,
-    nanoo: bool = True,
-) -> IpuOptions:
-    """Set what the device does about exceptional numbers."""
-    group = "floating_point_behaviour"
-    return with_fields(
-        opts,
-        {
-            f"{group}.inv": inv,
-            f"{group}.div0": div0,
-            f"{group}.oflo": oflo,
-            f"{group}.esr": "ON" if esr else "OFF",
-            f"{group}.nanoo": nanoo,
-        },
-    )
-
-
-def set_ipu_model_options(
-    opts: IpuOptions,
-    compile_ipu_code: bool = True,
-    tiles_per_ipu: int | None = None,
-    ipu_model_version: str = "ipu2",
-) -> IpuOptions:
-    """Set what the IPU Model emulates."""
-    return with_fields(
-        opts,
-        {
-            "ipu_model.compile_ipu_code": compile_ipu_code,
-            "ipu_model.tiles_per_ipu": tiles_per_ipu or 0,
-            "ipu_model.version": ipu_model_version,
-        },
-    )
-
-
-def set_io_tile_options(
-    opts: IpuOptions, num_io_tiles: int, place_ops_on_io_tiles: bool | None = None
-) -> IpuOptions:
-    """Reserve tiles for input and output."""
-    return with_fields(
-        opts,
-        {
-            "io_tiles.num_io_tiles": num_io_tiles,
-            "io_tiles.place_ops_on_io_tiles": bool(place_ops_on_io_tiles),
-        },
-    )
-
-
-def set_serialization_options(opts: IpuOptions, output_folder: str = "") -> IpuOptions:
-    """Set where compiled programs are written."""
-    return with_fields(opts, {"serialization_output_folder": output_folder})
-
-
-def set_ipu_connection_type(
-    opts: IpuOptions,
-    connection_type: DeviceConnectionType | None = None,
-    ipu_version: str | None = None,
-) -> IpuOptions:
-    """Set when the device is attached."""
-    kind = connection_type or DeviceConnectionType.ALWAYS
-    return with_fields(
-        opts,
-        {
-            "device_connection.type": kind.name,
-            "device_connection.version": ipu_version or "",
-        },
-    )
-
-
-def _with_options(
-    opts: IpuOptions, path: str, options: Mapping[str, str] | None
-) -> IpuOptions:
-    if options is not None and not isinstance(options, dict):
-        raise Exception(f"{path}: a dict of texts is needed, not {options!r}.")
-    return with_fields(opts, {path: dict(options or {})})
 
 
 def set_transfer_options(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection
-from inspect import Parameter
+from inspect import Parameter, Signature
 from typing import Any
 
 
@@ -36,8 +36,17 @@ def with_arguments_of(
                 parameters.append(parameter.replace(default=default))
             if name == after:
                 parameters += own
-        signature = theirs.replace(parameters=parameters)
+        return taking(theirs.replace(parameters=parameters))(function)
 
+    return decorate
+
+
+def taking(
+    signature: Signature,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a function with `**` a signature; it gets every argument by name."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             try:

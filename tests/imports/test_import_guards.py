@@ -81,6 +81,15 @@ def test_a_script_with_a_loop_loads_a_hundred_of_our_modules_at_most(
     assert _loaded(code, tmp_path, "ipu_runtime.plan.planner", "textual") == set()
 
 
+def test_a_loop_loads_at_most_a_hundred_modules_of_ours(tmp_path: Path) -> None:
+    code = (
+        "import sys, ipu_runtime.loops\n"
+        "ours = [n for n in sys.modules if n.partition('.')[0] == 'ipu_runtime']\n"
+        "assert len(ours) <= 100, len(ours)"
+    )
+    assert _loaded(code, tmp_path, "textual") == set()
+
+
 def test_core_and_commands_load_neither_tensorflow_nor_textual(tmp_path: Path) -> None:
     everything = _modules(workbench, "workbench.")
     of_the_app = ("workbench.ui", "workbench.views.content")

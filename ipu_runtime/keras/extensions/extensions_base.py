@@ -21,14 +21,15 @@ from ipu_runtime.keras.extensions.intercepted_settings import apply_intercepted
 from ipu_runtime.keras.extensions.keras_arguments import with_arguments_of_keras
 from ipu_runtime.keras.extensions.option_table import set_options
 from ipu_runtime.keras.extensions.run_checks import check_runnable
-from ipu_runtime.keras.extensions.saved_options import restore_options, saved_options
-from ipu_runtime.keras.extensions.stage_assignment import StageAssignment
-from ipu_runtime.keras.extensions.traps import callbacks_with_traps, check_outputs
-from ipu_runtime.keras.extensions.withheld_results import (
+from ipu_runtime.keras.extensions.run_results import (
+    callbacks_with_traps,
+    check_outputs,
     only_compiles,
-    variables_kept,
+    variables_restored,
     without_outfeed,
 )
+from ipu_runtime.keras.extensions.saved_options import restore_options, saved_options
+from ipu_runtime.keras.extensions.stage_assignment import StageAssignment
 from ipu_runtime.reports.program_report import report_program, reports_wanted
 from ipu_runtime.strategies.strategy_stack import host_iterators
 from ipu_runtime.system.device import Device
@@ -210,7 +211,7 @@ class KerasExtensionBase(StageAssignment):
                 entered.enter_context(strategy.scope())
             entered.enter_context(host_iterators())
             if only_compiles(self._device().config):
-                entered.enter_context(variables_kept(self))
+                entered.enter_context(variables_restored(self))
             yield
         _report_run(self)
 

@@ -1,14 +1,21 @@
-"""`floating_point_behaviour`: stop when a loss or a metric is not a finite number."""
+"""What the host may learn of a run: traps of numbers, and results that are withheld."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import KerasModel, Structure
+from ipu_runtime.plan.config.config_enums import DeviceConnectionType
+from ipu_runtime.system.poplar_flags import (
+    SyntheticDataCategory,
+    use_synthetic_data_for,
+)
 
 _PATH = "floating_point_behaviour"
 _INVALID = ("set_all", "inv")
@@ -31,7 +38,7 @@ def callbacks_with_traps(callbacks: Any, config: Mapping[str, Any]) -> Any:
     return [*(item for item in given if item is not None), watching]
 
 
-def check_outputs(outputs: Any, config: Mapping[str, Any]) -> None:
+def check_outputs(outputs: Structure, config: Mapping[str, Any]) -> None:
     """Raise if a prediction holds a value that a trap of the configuration catches."""
     flat = enumerate(keras.tree.flatten(outputs))
     _check_finite({f"output {index}": output for index, output in flat}, config)
@@ -70,3 +77,42 @@ class _Watch(keras.callbacks.Callback):
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
         """Look at the running values of an evaluation."""
         _check_finite(logs or {}, self._config)
+
+
+def only_compiles(config: Mapping[str, Any]) -> bool:
+    """Tell whether the configuration asks for programs without a device."""
+    kind = DeviceConnectionType.PRE_COMPILE
+    return config.get("device_connection.type") == kind.name
+
+
+@contextmanager
+def variables_restored(model: KerasModel) -> Iterator[None]:
+    """Give the variables back the values that they have now.
+
+    The emulator compiles a program by running it, which must leave no trace.
+    """
+    variables = list(model.variables)
+    if getattr(model, "optimizer", None) is not None:
+        variables += model.optimizer.variables
+    values = [variable.numpy() for variable in variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+
+
+def without_outfeed(results: Structure, config: Mapping[str, Any]) -> Any:
+    """Return zeros in the place of results, if none are moved to the host."""
+    synthetic = use_synthetic_data_for(SyntheticDataCategory.Outfeed)
+    if not (synthetic or only_compiles(config)):
+        return results
+    if isinstance(results, keras.callbacks.History):
+        for name, values in results.history.items():
+            results.history[name] = [0.0] * len(values)
+        return results
+    return keras.tree.map_structure(_zero, results)
+
+
+def _zero(value: Any) -> Any:
+    return np.zeros_like(value) if isinstance(value, np.ndarray) else 0.0
