@@ -14,12 +14,9 @@ from ipu_runtime.plan.config.file_reading import read_file
 from ipu_runtime.plan.config.toml_reading import TomlError, read_toml
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.system.file_replacing import replace_file
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_values import parse_value, read_value
-from workbench.experiment.overrides import (
-    FIELD_OF_PATH,
-    environment_overrides,
-    variable_of_field,
-)
+from workbench.experiment.overrides import environment_overrides, variable_of_field
 from workbench.locations import NoHomeError, settings_file
 
 SETTINGS_FIELDS: tuple[Field, ...] = (

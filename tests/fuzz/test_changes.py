@@ -14,7 +14,8 @@ from ipu_runtime.system.engine_options import EngineOptionsError, parse_engine_o
 from ipu_runtime.system.poplar_flags import FLAGS, PoplarFlagsError, parse_flags
 from tests.fuzz.cases import cases, command, in_time
 from tests.fuzz.hostile import NASTY_SOURCES, numbers, sources, texts, values
-from workbench.experiment.overrides import FIELD_OF_PATH, variable_of_field
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
+from workbench.experiment.overrides import variable_of_field
 from workbench.experiment.preset_store import (
     PresetError,
     list_presets,

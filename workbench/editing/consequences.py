@@ -8,7 +8,8 @@ from typing import Any
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.quantities import change, share
-from workbench.editing.draft import check_tables, draft_fields, with_values
+from workbench.editing.draft import check_tables, with_values
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_values import parse_value
 
 
@@ -26,7 +27,7 @@ def consequence(
     # It loads NumPy, which the first frame can do without.
     from workbench.planning.experiment_plan import plan_experiment
 
-    value = parse_value(draft_fields()[path], choice)
+    value = parse_value(FIELD_OF_PATH[path], choice)
     spec, problems = check_tables(with_values(tables, {path: value}))
     if spec is None:
         wrong = [item for item in problems if item.severity is Severity.ERROR]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
-from ipu_runtime.plan.config.field import Field, Kind
+from ipu_runtime.plan.config.field import Kind
 from ipu_runtime.plan.problem import Problem, Severity, deciding_first
-from workbench.experiment.experiment_fields import EXPERIMENT_FIELDS
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.field_values import parse_value
 from workbench.experiment.overrides import set_value
@@ -23,13 +21,6 @@ if TYPE_CHECKING:
 
 
 Check = Callable[[Mapping[str, Any]], tuple[Problem, ...]]
-
-
-@cache
-def draft_fields() -> Mapping[str, Field]:
-    """Return every field of an experiment by its whole path, in the form's order."""
-    fields = {item.path: item for item in EXPERIMENT_FIELDS}
-    return fields | {f"ipu.{item.path}": item for item in IPU_CONFIG_FIELDS}
 
 
 class Draft:
@@ -160,7 +151,7 @@ class Draft:
         if self._changed[0] is not tables:
             differing = (
                 path
-                for path in draft_fields()
+                for path in FIELD_OF_PATH
                 if value_in(tables, path) != value_in(given, path)
             )
             self._changed = (tables, tuple(differing))
@@ -172,11 +163,11 @@ class Draft:
 
     def set_text(self, path: str, text: str) -> None:
         """Set a field to what was typed; what cannot be a value stays, as wrong."""
-        self.set({path: parse_value(draft_fields()[path], text)})
+        self.set({path: parse_value(FIELD_OF_PATH[path], text)})
 
     def trial(self, path: str, text: str) -> Problem | None:
         """Return what would be wrong if a text were the field's value."""
-        value = parse_value(draft_fields()[path], text)
+        value = parse_value(FIELD_OF_PATH[path], text)
         wrong = blocking_problems(set_value(self.tables, path, value))
         return next((item for item in wrong if item.where == path), None)
 
@@ -190,7 +181,7 @@ class Draft:
 
     def next_choice(self, path: str) -> bool:
         """Flip a switch or take the next choice; tell whether the field has any."""
-        item = draft_fields()[path]
+        item = FIELD_OF_PATH[path]
         choices: Sequence[Any] = item.choices if item.kind is Kind.CHOICE else ()
         if item.kind is Kind.BOOL:
             choices = (False, True)
@@ -290,7 +281,7 @@ def _plan(spec: ExperimentSpec) -> Plan:
 def value_in(tables: Mapping[str, Any], path: str) -> Any:
     """Return the value at a dotted path of nested tables, or the field's default."""
     value = field_value(tables, path)
-    return draft_fields()[path].default if value is None else value
+    return FIELD_OF_PATH[path].default if value is None else value
 
 
 def value_text(value: Any) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from ipu_runtime.plan.plain_data import plain
-from workbench.editing.draft import Draft, draft_fields
+from workbench.editing.draft import Draft
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.model_tables import tables_for_file
 from workbench.experiment.preset_store import Preset
 from workbench.locations import drafts_directory
@@ -78,7 +79,7 @@ def _read(file: Path) -> KeptDraft | None:
         changes = {
             path: value
             for path, value in row["changes"].items()
-            if path in draft_fields()
+            if path in FIELD_OF_PATH
         }
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None

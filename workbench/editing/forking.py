@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.editing.draft import Draft, check_tables, draft_fields, value_in
+from workbench.editing.draft import Draft, check_tables, value_in
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_differences import changed_fields
 from workbench.experiment.preset_store import Preset
 from workbench.experiment.tables import spec_to_tables
@@ -17,7 +18,7 @@ def changes_from(preset: Preset, tables: Mapping[str, Any]) -> dict[str, Any] | 
     if spec is None:
         return None
     differences = changed_fields(tables, spec_to_tables(spec))
-    if any(item.path not in draft_fields() for item in differences):
+    if any(item.path not in FIELD_OF_PATH for item in differences):
         return None
     return {item.path: value_in(tables, item.path) for item in differences}
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.editing.draft import (
-    Draft,
-    blocking_problems,
-    draft_fields,
-    value_text,
-    with_values,
-)
+from workbench.editing.draft import Draft, blocking_problems, value_text, with_values
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 
 _MOST_STEPS = 8
 """One message often hides the next."""
@@ -40,7 +35,7 @@ def _suggested(tables: Mapping[str, Any]) -> dict[str, Any]:
                 item
                 for item in blocking_problems(with_values(tables, values))
                 if item.suggestion is not None
-                and item.where in draft_fields()
+                and item.where in FIELD_OF_PATH
                 and item.where not in values
             ),
             None,

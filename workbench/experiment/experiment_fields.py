@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
 from ipu_runtime.plan.config.field import Affects, Field, Kind
 from workbench.experiment.losses import LOSSES
 
@@ -398,3 +399,9 @@ EXPERIMENT_FIELDS: tuple[Field, ...] = (
         "Layers that balancing and the search for the best plan leave in their stage.",
     ),
 )
+
+FIELD_OF_PATH: dict[str, Field] = {
+    **{field.path: field for field in EXPERIMENT_FIELDS},
+    **{f"ipu.{field.path}": field for field in IPU_CONFIG_FIELDS},
+}
+"""Every field of an experiment by its full dotted path, in the form's order."""

@@ -16,10 +16,10 @@ from workbench.data.dataset_facts import (
     with_label_range,
 )
 from workbench.experiment.data_tables import with_data_read
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.model_tables import CONTENT, with_source_read
 from workbench.experiment.overrides import (
-    FIELD_OF_PATH,
     apply_overrides,
     environment_overrides,
     variable_of_field,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.experiment.overrides import FIELD_OF_PATH
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 
 _DESCRIPTIVE = ("experiment.title", "experiment.teaches", "experiment.source")
 _ABSENT = object()

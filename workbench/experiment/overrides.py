@@ -7,21 +7,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELDS
-from ipu_runtime.plan.config.field import Field, nearest
+from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem
-from workbench.experiment.experiment_fields import EXPERIMENT_FIELDS
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_values import (
     parse_toml_value,
     parse_value,
     read_value,
 )
-
-FIELD_OF_PATH: dict[str, Field] = {
-    **{field.path: field for field in EXPERIMENT_FIELDS},
-    **{f"ipu.{field.path}": field for field in IPU_CONFIG_FIELDS},
-}
-"""Every field of an experiment by its full dotted path."""
 
 _LAYER_PATH = re.compile(r"model\.layers\[(\d{1,20})\]\.(\w+)")
 _ENVIRONMENT = "IPU_WORKBENCH_"

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from ipu_runtime.plan.config.field import Affects
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_spec import Figure
 from workbench.experiment.field_differences import changed_fields
-from workbench.experiment.overrides import FIELD_OF_PATH
 from workbench.experiment.preset_store import (
     Preset,
     PresetError,

@@ -10,9 +10,9 @@ from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
 from ipu_runtime.plan.placements import placed
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.replica_counts import ipus_per_replica
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.ipu_tables import nested_ipu
 from workbench.experiment.losses import LOSSES, Loss, label_values
-from workbench.experiment.overrides import FIELD_OF_PATH
 from workbench.models.source_model import SourceModel, TensorFacts
 from workbench.overlays.capture import Capture
 

@@ -8,9 +8,9 @@ from typing import Any
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
 from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.problem import Problem
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_differences import changed_fields, flatten
 from workbench.experiment.field_values import read_value
-from workbench.experiment.overrides import FIELD_OF_PATH
 from workbench.experiment.tables import field_value
 
 FIELD_OF_SETTING = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem
-from workbench.experiment.overrides import FIELD_OF_PATH
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 
 _MOST_SHOWN = 40
 """Characters of a wrong value that are worth reading."""

@@ -17,7 +17,7 @@ from textual.filter import LineFilter, Monochrome
 from textual.screen import ModalScreen, Screen
 from textual.theme import BUILTIN_THEMES
 
-from workbench.editing.draft import draft_fields
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.locations import NoHomeError
 from workbench.runs.record_files import RecordError
 from workbench.scripts.script_command import ScriptCommand
@@ -387,7 +387,7 @@ class WorkbenchApp(App[None]):
         for preset in self.experiment.presets:
             choose = partial(self.main.choose_preset, preset.name)
             yield SystemCommand(f"Preset {preset.name}", preset.title, choose)
-        for path, field in draft_fields().items():
+        for path, field in FIELD_OF_PATH.items():
             go = partial(self._show_field, path)
             yield SystemCommand(f"Field {path}", field.help, go)
         for theme in sorted(self.available_themes):

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_runtime.plan.problem import Severity
-from workbench.editing.draft import Draft, draft_fields, value_text
+from workbench.editing.draft import Draft, value_text
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_values import parse_value
 from workbench.experiment.preset_store import list_presets, load_preset
 
@@ -108,7 +109,7 @@ def test_next_choice_goes_round(draft: Draft) -> None:
 @pytest.mark.parametrize("name", [preset.name for preset in list_presets()])
 def test_every_value_can_be_typed_again(name: str) -> None:
     draft = Draft(load_preset(name))
-    for path, field in draft_fields().items():
+    for path, field in FIELD_OF_PATH.items():
         assert parse_value(field, draft.text(path)) == draft.value(path), path
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.problem import Problem, Severity
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_loading import load_experiment
-from workbench.experiment.overrides import FIELD_OF_PATH
 from workbench.experiment.preset_store import Preset, PresetError, list_presets
 from workbench.experiment.tables import spec_value
 from workbench.headless.diagnostics import report_problems, say

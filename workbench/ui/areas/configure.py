@@ -14,7 +14,8 @@ from ipu_runtime.plan.config.config_effects import effect_on_plan
 from ipu_runtime.plan.config.field import Affects, Field, Kind
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED, WARN
-from workbench.editing.draft import Draft, draft_fields, value_text
+from workbench.editing.draft import Draft, value_text
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_values import describe_valid
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
@@ -116,9 +117,9 @@ class ConfigureArea(Area):
         form = self.query_one(FieldForm)
         if form.toggle_fold():
             form.show_draft(self.draft)
-        elif draft_fields()[form.path].kind is Kind.BOOL:
+        elif FIELD_OF_PATH[form.path].kind is Kind.BOOL:
             self.action_field_next_choice()
-        elif draft_fields()[form.path].kind is Kind.CHOICE:
+        elif FIELD_OF_PATH[form.path].kind is Kind.CHOICE:
             self._pick(form.path)
         else:
             y = form.line_of(form.path) - round(form.scroll_y)
@@ -137,7 +138,7 @@ class ConfigureArea(Area):
         tables, plan = draft.tables, draft.plan
         screen = Choose(
             path,
-            draft_fields()[path].choices,
+            FIELD_OF_PATH[path].choices,
             draft.text(path),
             lambda text: consequence(tables, plan, path, text),
         )
@@ -152,7 +153,7 @@ class ConfigureArea(Area):
         if not editor.display:
             return
         problem = self.draft.trial(editor.path, event.value)
-        field = draft_fields()[editor.path]
+        field = FIELD_OF_PATH[editor.path]
         panel = self.query_one("#field-help", FlowText)
         panel.show(lambda width: _typed_help(field, problem, width))
 
@@ -178,7 +179,7 @@ class ConfigureArea(Area):
     def action_field_next_choice(self) -> None:
         """Flip a switch or take the next choice."""
         path = self.query_one(FieldForm).path
-        if path and draft_fields()[path].kind in _CHOICES_BY_SPACE:
+        if path and FIELD_OF_PATH[path].kind in _CHOICES_BY_SPACE:
             self.draft.next_choice(path)
             self.say(f"{path} is {self.draft.text(path)} now, u undoes it")
             self.changed()
@@ -191,7 +192,7 @@ class ConfigureArea(Area):
         problem = self.draft.problem_at(path) if path else None
         if problem is None or problem.suggestion is None:
             proposals = [p for p in self.draft.problems if p.suggestion is not None]
-            problem = next((p for p in proposals if p.where in draft_fields()), None)
+            problem = next((p for p in proposals if p.where in FIELD_OF_PATH), None)
         return problem
 
     def action_field_suggestion(self) -> None:
@@ -275,7 +276,7 @@ def _typed_help(field: Field, problem: Problem | None, width: int) -> Content:
 def _help(draft: Draft, path: str, width: int) -> Content:
     if not path:
         return line(("enter folds and unfolds the group", MUTED))
-    field: Field = draft_fields()[path]
+    field: Field = FIELD_OF_PATH[path]
     affects = [item.value for item in field.affects if item is not Affects.NOTHING]
     changed = path in draft.changed()
     facts = [f"preset: {draft.preset_text(path) or '-'}"] if changed else []

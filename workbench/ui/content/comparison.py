@@ -13,7 +13,8 @@ from ipu_runtime.reports.document import HEADING, MARK, MUTED
 from workbench.comparing.compare import Comparison, MetricRow
 from workbench.comparing.model_words import layer_words, model_words
 from workbench.comparing.run_names import short_names, value_words
-from workbench.editing.draft import draft_fields, value_in
+from workbench.editing.draft import value_in
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_differences import FieldDifference, flatten
 from workbench.runs.run_store import StoredRun
 from workbench.ui.themes import RUN_COLOURS, RUN_MARKERS, hex_colour
@@ -106,7 +107,7 @@ def fields_shown(
         others = {item.path for item in shown}
         shown += tuple(
             FieldDifference(path, tuple(_value(run, path) for run in comparison.runs))
-            for path in draft_fields()
+            for path in FIELD_OF_PATH
             if path not in others
         )
     return shown

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from workbench.editing.draft import Draft, draft_fields, value_in
+from workbench.editing.draft import Draft, value_in
 from workbench.editing.draft_store import changes_of, keep_draft, kept_drafts
 from workbench.editing.forking import changes_from, take_over
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.overrides import apply_overrides
 from workbench.experiment.preset_store import (
     DEFAULT_PRESET,
@@ -191,7 +192,7 @@ class ExperimentController:
         self.current_preset = preset
         values = {
             path: value_in(tables, path)
-            for path in draft_fields()
+            for path in FIELD_OF_PATH
             if value_in(tables, path) != self.draft.value(path)
         }
         self.set_values(values, f"{words} is set")

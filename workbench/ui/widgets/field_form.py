@@ -11,7 +11,8 @@ from ipu_runtime.plan.config.field import Field
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.quantities import plural
 from ipu_runtime.reports.document import BAD, HEADING, MARK, MUTED, WARN
-from workbench.editing.draft import Draft, draft_fields, value_text
+from workbench.editing.draft import Draft, value_text
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.views.cells import fit, wrapped
 from workbench.views.content import line
@@ -60,7 +61,7 @@ class FieldForm(RowList):
         rows: list[Row] = []
         hidden = [
             path
-            for path in draft_fields()
+            for path in FIELD_OF_PATH
             if not self._lets_through(path, changed)
             and (problem := draft.problem_at(path))
             and problem.severity is not Severity.WARNING
@@ -95,7 +96,7 @@ class FieldForm(RowList):
     def _lets_through(self, path: str, changed: set[str]) -> bool:
         if self.only_changed and path not in changed:
             return False
-        text = f"{path} {draft_fields()[path].help}".lower()
+        text = f"{path} {FIELD_OF_PATH[path].help}".lower()
         return all(word in text for word in self.words.lower().split())
 
     def reveal(self, path: str) -> None:
@@ -140,7 +141,7 @@ def _group_of(path: str) -> str:
 def form_groups() -> dict[str, list[str]]:
     """Return the paths of the fields by group, in the form's order."""
     groups: dict[str, list[str]] = {name: [] for name in _TITLES}
-    for path in draft_fields():
+    for path in FIELD_OF_PATH:
         groups.setdefault(_group_of(path), []).append(path)
     return groups
 
@@ -170,7 +171,7 @@ def _heading(
 
 
 def _field_rows(draft: Draft, path: str, changed: bool, width: int) -> Iterator[Row]:
-    field = draft_fields()[path]
+    field = FIELD_OF_PATH[path]
     problem = draft.problem_at(path)
     value = draft.text(path)
     style = _style(problem) or (MARK if changed else "")
