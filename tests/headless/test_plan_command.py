@@ -82,8 +82,11 @@ def test_text_shows_parts_memory_stages_and_timeline(
 
 
 def test_ascii_text_is_ascii(capsys: pytest.CaptureFixture[str]) -> None:
-    _, output = printed(capsys, "plan", "mnist-ipu-pipelined", "--ascii")
+    more = "--memory", "--band", "--schedules"
+    _, output = printed(capsys, "plan", "bert-large-pod16", *more, "--ascii")
     assert output.out.isascii()
+    assert "Pod16 | 16 IPUs | 4 replicas" in output.out
+    assert max(map(len, output.out.splitlines())) <= 100
     _, output = printed(
         capsys, "balance", "mnist-ipu-pipelined", "--stages", "2", "--ascii"
     )

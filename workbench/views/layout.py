@@ -36,6 +36,8 @@ from workbench.views.drawings import (
 Spans = tuple[Span, ...]
 """One line of the screen."""
 _GAP, _NARROW_GAP = "  ", " "
+_TO_ASCII = str.maketrans("·±", "|~")
+"""Signs of our own words; names are the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class TextStyle:
 def document_text(document: Document, style: TextStyle) -> list[str]:
     """Return a document as text for commands: words without their tones."""
     lines = document_lines(document, style)
-    return ["".join(span.text for span in line).rstrip() for line in lines]
+    texts = ["".join(span.text for span in line).rstrip() for line in lines]
+    return [text.translate(_TO_ASCII) for text in texts] if style.ascii_only else texts
 
 
 def document_lines(document: Document, style: TextStyle) -> list[Spans]:
@@ -63,8 +66,8 @@ def document_lines(document: Document, style: TextStyle) -> list[Spans]:
     if document.title:
         lines.append((Span(document.title, HEADING),))
     if document.subtitle:
-        words = document.subtitle.replace("·", "|" if style.ascii_only else "·")
-        lines += [(Span(row, MUTED),) for row in wrapped(words, style.width)]
+        rows = wrapped(document.subtitle, style.width)
+        lines += [(Span(row, MUTED),) for row in rows]
     for section in document.sections:
         if lines and style.spaced:
             lines.append(())
@@ -76,7 +79,7 @@ def section_lines(section: Section, style: TextStyle) -> list[Spans]:
     """Return a section with its heading."""
     lines: list[Spans] = []
     if section.heading:
-        lines += _heading(section, style.width)
+        lines += _heading(section, style)
     indent = style.indent if section.heading else 0
     inner = replace(style, width=style.width - indent)
     for part in section.parts:
@@ -85,13 +88,14 @@ def section_lines(section: Section, style: TextStyle) -> list[Spans]:
     return lines
 
 
-def _heading(section: Section, width: int) -> list[Spans]:
+def _heading(section: Section, style: TextStyle) -> list[Spans]:
     """Return the heading, with as much of what stands beside it as there is room."""
-    rows = [Span(row, HEADING) for row in wrapped(section.heading, width)]
-    room = width - cell_width(rows[-1].text) - len(_GAP)
+    rows = [Span(row, HEADING) for row in wrapped(section.heading, style.width)]
+    room = style.width - cell_width(rows[-1].text) - len(_GAP)
     if not section.aside or room < 1:
         return [(row,) for row in rows]
-    beside = Span(_GAP + cut(section.aside, room), MUTED)
+    aside = cut(section.aside, room, ascii_only=style.ascii_only)
+    beside = Span(_GAP + aside, MUTED)
     return [*((row,) for row in rows[:-1]), (rows[-1], beside)]
 
 

@@ -32,9 +32,7 @@ _COLUMNS = (
 
 def schedules_section(rows: list[ScheduleRow], plan: Plan) -> Section:
     """Return what each schedule would give for the same stages."""
-    title = (
-        "The same stages under every schedule (modelled; memory of the fullest tile)"
-    )
+    title = "The same stages under every schedule"
     part: Part = Note("There is no pipeline to schedule.")
     if rows:
         part = schedules_table(rows, plan)
