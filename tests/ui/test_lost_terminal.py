@@ -38,7 +38,7 @@ def _app_with_live_run() -> Any:
         encoding="utf-8",
         timeout=120,
     )
-    child.expect("where a step")
+    child.expect("Where a step")
     child.send("/")
     child.expect("esc clears")
     child.send("aaa-long")

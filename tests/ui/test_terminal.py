@@ -50,7 +50,7 @@ def test_start_run_quit_leaves_a_clean_terminal_without_native_output(
     )
     seen = io.StringIO()
     child.logfile_read = seen
-    child.expect("where a step")
+    child.expect("Where a step")
     child.send("/")
     child.expect("esc clears")
     child.send(small_preset)
