@@ -147,22 +147,34 @@ def test_ray_of_one_command_keeps_its_files_to_the_user(
     """Ray lets all users write where its sockets and the code of its workers are."""
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", os.urandom(32).hex())
+    before = _sockets()
     with ray_here():
-        used = {
-            Path(text).parent
-            for process in _below(os.getpid())
-            for text in Path(f"/proc/{process}/cmdline").read_text().split("\0")
-            if text.startswith("--raylet_socket_name=")
-        }
-        (sockets,) = {Path(str(path).partition("=")[2]) for path in used}
-        assert any(path.stat().st_mode & 0o777 == 0o700 for path in sockets.parents)
-    assert not sockets.exists()
+        (socket,) = _sockets() - before
+        assert any(path.stat().st_mode & 0o777 == 0o700 for path in socket.parents)
+    assert not socket.parent.exists()
+
+
+def _command_line(process: int) -> list[str]:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return [""]  # It has ended meanwhile.
+
+
+def _sockets() -> set[Path]:
+    """Return where the machines listen that this process has started."""
+    return {
+        Path(text.partition("=")[2])
+        for process in _below(os.getpid())
+        for text in _command_line(process)
+        if text.startswith("--raylet_socket_name=")
+    }
 
 
 def _ends_the_machine(process: int) -> None:
     """Kill what Ray calls a node, among what a process of ours has started."""
     for pid in _below(process):
-        program = Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
+        program = _command_line(pid)[0]
         if Path(program).name == "raylet":
             os.kill(pid, signal.SIGKILL)
             return
