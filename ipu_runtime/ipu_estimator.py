@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.estimators.base_estimator import EstimatorBase
 from ipu_runtime.estimators.ipu_estimator_spec import IPUEstimatorSpec
 from ipu_runtime.estimators.model_loop import ModelLoop
@@ -17,6 +18,7 @@ from ipu_runtime.estimators.tf_estimator import (
 from ipu_runtime.estimators.user_functions import call_model_fn, split_element
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_run_config import RunConfig
+from ipu_runtime.plan.rules.count_rules import BATCH_SIZE, check_positive
 
 __all__ = ["IPUEstimator", "IPUEstimatorSpec"]
 
@@ -60,8 +62,7 @@ class IPUEstimator(EstimatorBase):
             return None
         workers = self._job.workers(mode)
         replicas = self._config.ipu_run_config.num_replicas
-        if size < 1:
-            raise ValueError(f"{call}_batch_size is {size}; it must be at least 1.")
+        raise_for(check_positive(f"{call}_batch_size", size, BATCH_SIZE))
         if size % (workers * replicas):
             raise ValueError(
                 f"{call}_batch_size (got {size}) must be divisible by num_workers * "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.feeds.feed import INFINITE, UNKNOWN, Feed
 from ipu_runtime.frameworks.keras_api import tree
+from ipu_runtime.plan.rules.count_rules import STEPS, check_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,7 @@ def count_batches(feed: Feed, requested: int | None, per_execution: Any) -> int:
         requested: `steps_per_epoch` or `steps`: batches over all replicas.
         per_execution: `steps_per_execution` of the compiled model.
     """
-    if not isinstance(per_execution, int | np.integer):
-        raise ValueError(
-            f"`steps_per_execution` is {per_execution!r}, but a program of the device "
-            "needs a whole number from 1 on."
-        )
+    raise_for(check_positive("steps_per_execution", per_execution, STEPS))
     for spec in tree.flatten(feed.element_spec):
         if not spec.shape.is_fully_defined():
             raise ValueError(

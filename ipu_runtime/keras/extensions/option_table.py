@@ -13,11 +13,13 @@ from ipu_runtime.engine.describe.model_options import (
     ModelOptions,
     ReplicatedMetricReductionMethod,
 )
+from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.engine.run.model_runner import drop_programs
 from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.ipu_infeed_queue import IPUInfeedQueue
 from ipu_runtime.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu_runtime.keras.extensions.extension_state import state_of
+from ipu_runtime.plan.rules.count_rules import ACCUMULATION, check_positive
 
 _BY_KERAS = "automatically set by Keras"
 _NOT_WITH_KERAS = "not compatible with Keras"
@@ -47,11 +49,9 @@ class Option:
 
 
 def _count(steps: Any) -> Any:
-    if steps is not None and (not isinstance(steps, int) or steps < 1):
-        raise ValueError(
-            "Expected `gradient_accumulation_steps_per_replica` to be a positive "
-            f"integer, but received {steps!r} instead."
-        )
+    if steps is not None:
+        name = "gradient_accumulation_steps_per_replica"
+        raise_for(check_positive(name, steps, ACCUMULATION))
     return steps
 
 

@@ -25,7 +25,7 @@ from ipu_runtime.plan.rules.replica_counts import (
 
 ESTIMATORS = ("ipu_estimator", "ipu_pipeline_estimator")
 """Interfaces whose executions are `iterations_per_loop` long, and have no epochs."""
-IPUS = "ipu.auto_select_ipus"
+IPUS, BATCH_SIZE = "ipu.auto_select_ipus", "data.batch_size"
 ACCUMULATION = "execution.gradient_accumulation"
 STEPS = "execution.steps_per_execution"
 EPOCH = "train.steps_per_epoch"
@@ -218,7 +218,7 @@ def _check_epoch(
     batches, per_execution = max(request.batches, 0), request.steps_per_execution
     if not steps:
         yield Problem(
-            "data.batch_size",
+            BATCH_SIZE,
             f"the data contains {batches} items, but all {replicas} replicas are "
             "requested to take at least one batch each",
             "more data, smaller batches or fewer IPUs",

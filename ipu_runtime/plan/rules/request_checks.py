@@ -10,6 +10,7 @@ from ipu_runtime.plan.model.model_spec import ModelSpec
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.rules.count_rules import (
+    BATCH_SIZE,
     ESTIMATORS,
     check_accumulation,
     check_ipus,
@@ -30,7 +31,7 @@ def check_request(
 ) -> tuple[Problem, ...]:
     """Return all problems of a request, with the exceptions of the real runtime."""
     problems: list[Problem] = []
-    problems += check_positive("batch_size", request.batch_size, "data.batch_size")
+    problems += check_positive("batch_size", request.batch_size, BATCH_SIZE)
     try:
         table = table or load_table(request.hardware_file)
     except HardwareFileError as error:
