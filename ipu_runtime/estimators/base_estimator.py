@@ -28,7 +28,7 @@ from ipu_runtime.estimators.sessions import (
 )
 from ipu_runtime.estimators.tf_estimator import ModeKeys
 from ipu_runtime.frameworks.types import Structure
-from ipu_runtime.plan.rules.count_rules import check_loops
+from ipu_runtime.plan.rules.count_rules import EPOCH, check_loops, check_positive
 from ipu_runtime.system.instance_exchange import (
     lost_instances_named,
     wait_for_instances,
@@ -237,8 +237,8 @@ def _check_train_steps(steps: int | None, max_steps: int | None, loop: int) -> N
         raise ValueError("Only one of `steps` and `max_steps` may be given.")
     if steps is not None:
         raise_for(check_loops(steps, loop))
-    elif max_steps is not None and max_steps <= 0:
-        raise ValueError(f"max_steps is {max_steps}; it must be at least 1.")
+    else:
+        raise_for(check_positive("max_steps", max_steps, EPOCH))
 
 
 def _mean(losses: Sequence[Any]) -> float:
