@@ -118,7 +118,7 @@ class _ShapeOf:
     def __init__(self, side: str) -> None:
         self._side = side
 
-    def __get__(self, layer: Any, owner: type) -> Any:
+    def __get__(self, layer: Layer, owner: type) -> Any:
         if layer is None or not asked_by_script():
             raise AttributeError(f"{owner.__name__} has no {self._side}_shape")
         hint("layer.input_shape")

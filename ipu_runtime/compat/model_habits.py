@@ -19,6 +19,7 @@ from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import layers_inside
 from ipu_runtime.frameworks.keras_training import mark_keras_default
 from ipu_runtime.frameworks.patching import Patch, around, instead
+from ipu_runtime.frameworks.types import KerasModel
 
 
 def accept_model_habits() -> None:
@@ -55,7 +56,7 @@ def _take_older_arguments() -> None:
                 return original(self, *args, **kwargs)
 
 
-def _one_list_for_all(model: Any, metrics: Any) -> bool:
+def _one_list_for_all(model: KerasModel, metrics: Any) -> bool:
     outputs = len(getattr(model, "outputs", None) or ())
     named = isinstance(metrics, list) and all(isinstance(m, str) for m in metrics)
     return outputs > 1 and named and len(metrics) != outputs
@@ -104,7 +105,7 @@ def _do_nothing() -> None:
 
 
 @contextmanager
-def trainable_as_compiled(model: Any) -> Iterator[None]:
+def trainable_as_compiled(model: KerasModel) -> Iterator[None]:
     """Let layers learn inside as they did when the model was compiled.
 
     Two models that share layers were trained in turn by it, each with its own.
@@ -152,7 +153,7 @@ def _build_by_shapes() -> None:
     Patch(keras.Sequential, "build", instead(build_stack)).install()
 
 
-def _call_symbolically(model: Any, shapes: Any) -> None:
+def _call_symbolically(model: KerasModel, shapes: Any) -> None:
     """Let the layers of a subclassed model see what they get."""
     inputs = keras.tree.map_shape_structure(keras.KerasTensor, _plain(shapes))
     training = "training" in model.call_signature_parameters

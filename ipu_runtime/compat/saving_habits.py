@@ -19,6 +19,7 @@ from ipu_runtime.frameworks.habit_points import (
 )
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.patching import around
+from ipu_runtime.frameworks.types import KerasModel
 
 _H5 = (".h5", ".hdf5")
 _SHORT_LOSSES = {
@@ -81,7 +82,7 @@ def _checkpoint_exists(path: str) -> bool:
 def _save_models() -> None:
     @replacing(saving_api, "save_model")
     def save(
-        original: Any, model: Any, filepath: Any, *args: Any, **kwargs: Any
+        original: Any, model: KerasModel, filepath: Any, *args: Any, **kwargs: Any
     ) -> Any:
         path = os.fspath(filepath)
         if path.endswith((".keras", *_H5)) or kwargs.get("zipped") is False:
@@ -114,7 +115,7 @@ def _save_models() -> None:
         return model
 
 
-def _restore_optimizer(model: Any, path: str) -> None:
+def _restore_optimizer(model: KerasModel, path: str) -> None:
     """Build the optimizer again: Keras 3 has built it for no weights at all."""
     model.optimizer.built = False
     model.optimizer.build(model.trainable_variables)

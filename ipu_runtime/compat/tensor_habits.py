@@ -19,6 +19,7 @@ from ipu_runtime.frameworks.habit_points import (
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.patching import Patch, calling_frame, instead
 from ipu_runtime.frameworks.private_names import LEGACY_BACKEND
+from ipu_runtime.frameworks.types import Tensor
 
 _REFERENCE, _OWN_NAME = "_ipu_reference", "_ipu_own_name"
 """Attributes of a symbolic tensor: what stands for it as a key, and Keras' name."""
@@ -116,7 +117,7 @@ def accept_tensor_habits() -> None:
 class _Reference:
     """Stands for a symbolic tensor as a key of dictionaries."""
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
 
     def deref(self) -> Any:

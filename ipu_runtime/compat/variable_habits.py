@@ -10,6 +10,7 @@ from ipu_runtime.compat.habits import asked_by_script, hint, replacing
 from ipu_runtime.frameworks.habit_points import KerasVariable
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.patching import Patch, instead
+from ipu_runtime.frameworks.types import Tensor
 
 
 class DTypeName(str):
@@ -42,7 +43,7 @@ def accept_variable_habits() -> None:
     Patch(keras.Variable, "read_value", instead(_read_value)).install()
 
     @replacing(tf.GradientTape, "watch")
-    def watch(original: Any, self: Any, tensor: Any) -> None:
+    def watch(original: Any, self: Any, tensor: Tensor) -> None:
         original(self, tf.nest.map_structure(_watched, tensor))
 
 
@@ -51,7 +52,7 @@ def _read_value(self: Any) -> Any:
     return tf.convert_to_tensor(self)
 
 
-def _watched(tensor: Any) -> Any:
+def _watched(tensor: Tensor) -> Any:
     if not isinstance(tensor, keras.Variable):
         return tensor
     hint("tape.watch(Keras variable)")

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import KerasModel, Optimizer
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.strategies.strategy_stack import current_strategy
 from ipu_runtime.system.emulated_device import device_for
@@ -29,7 +30,7 @@ _UNSUPPORTED = (
 class FunctionModel:
     """What the four classes share."""
 
-    def __init__(self, model: Any, accumulation: int, pipelined: bool) -> None:
+    def __init__(self, model: KerasModel, accumulation: int, pipelined: bool) -> None:
         self._model = model
         self._accumulation = accumulation
         self._pipelined = pipelined
@@ -81,7 +82,7 @@ class FunctionModel:
 
     def compile(
         self,
-        optimizer: Any = "rmsprop",
+        optimizer: Optimizer = "rmsprop",
         loss: Any = None,
         metrics: Any = None,
         loss_weights: Any = None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.keras.function_model_base import FunctionModel
 from ipu_runtime.strategies.strategy_stack import current_strategy
 
@@ -129,14 +130,17 @@ def _check_layers(layers: list[Any]) -> None:
             raise ValueError(f"{layer!r} is not a Keras layer.")
 
 
-def _accumulate(model: Any, count: int, dtype: Any) -> None:
+def _accumulate(model: KerasModel, count: int, dtype: Any) -> None:
     options = {} if dtype is None else {"dtype": dtype}
     model.set_gradient_accumulation_options(count, **options)
     model.set_replication_options("MEAN")
 
 
 def _pipeline(
-    model: Any, count: int, device_mapping: list[int] | None, options: dict[str, Any]
+    model: KerasModel,
+    count: int,
+    device_mapping: list[int] | None,
+    options: dict[str, Any],
 ) -> None:
     # Where the count is 1 and there is no batch serialisation, nothing is serialised.
     if options.pop("batch_serialization_iterations", 1) != 1:

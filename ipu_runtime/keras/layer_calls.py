@@ -16,6 +16,7 @@ from ipu_runtime.engine.describe.model_graph import (
 from ipu_runtime.engine.describe.model_options import LayerCall
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import nodes_in_order, nodes_of
+from ipu_runtime.frameworks.types import KerasModel, Layer
 from ipu_runtime.keras.extensions.pipeline_stage_assignment import (
     Assignment,
     FunctionalLayerPipelineStageAssignment,
@@ -28,7 +29,7 @@ from ipu_runtime.keras.extensions.pipeline_stage_assignment import (
 from ipu_runtime.keras.pipeline_stage import tagged_stage
 
 
-def is_nested_model(layer: Any) -> bool:
+def is_nested_model(layer: Layer) -> bool:
     """Whether a layer is an extended model whose own layers can have stages."""
     return (
         hasattr(type(layer), "__original_class__")
@@ -37,7 +38,7 @@ def is_nested_model(layer: Any) -> bool:
     )
 
 
-def assignments_of(model: Any, network: Any | None = None) -> list[Assignment]:
+def assignments_of(model: KerasModel, network: Any | None = None) -> list[Assignment]:
     """Return an assignment without a stage for every layer call of a model.
 
     Args:
@@ -50,7 +51,7 @@ def assignments_of(model: Any, network: Any | None = None) -> list[Assignment]:
     return _node_assignments(network_of(model), subclassed=False)
 
 
-def _sequential_assignment(layer: Any) -> Assignment:
+def _sequential_assignment(layer: Layer) -> Assignment:
     if is_nested_model(layer):
         return SequentialNestedModelPipelineStageAssignment(
             layer, assignments_of(layer)
@@ -100,14 +101,14 @@ def take_tags(assignments: Sequence[Any], outer: int | None = None) -> None:
             assignment.pipeline_stage = outer if tag is None else tag
 
 
-def _tag(layer: Any, assignment: Any) -> int | None:
+def _tag(layer: Layer, assignment: Any) -> int | None:
     index = getattr(assignment, "node_index", 0)
     nodes = nodes_of(layer)
     return tagged_stage(nodes[index]) if index < len(nodes) else None
 
 
 def stages_of(
-    model: Any, assignments: Sequence[Any], network: Any | None = None
+    model: KerasModel, assignments: Sequence[Any], network: Any | None = None
 ) -> list[tuple[LayerCall, int]]:
     """Return the stage of every layer call as the engine names the calls."""
     stages = [(key, item.pipeline_stage) for key, item in _prefixed(assignments, ())]
@@ -120,7 +121,10 @@ def stages_of(
 
 
 def give_stages(
-    model: Any, assignments: Sequence[Any], stages: Sequence[int], network: Any = None
+    model: KerasModel,
+    assignments: Sequence[Any],
+    stages: Sequence[int],
+    network: Any = None,
 ) -> None:
     """Give the assignments the stages of the calls, which are in execution order."""
     known = dict(_prefixed(assignments, ()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_runtime.engine.build.replicas.collectives import all_reduce_together
+from ipu_runtime.frameworks.types import Optimizer
 from ipu_runtime.optimizers.ipu_optimizer import GradientsAndVariables, IpuOptimizer
 from ipu_runtime.strategies.replica_reductions import gradients_averaged
 
@@ -26,7 +27,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
 
 
 def apply_means(
-    optimizer: Any,
+    optimizer: Optimizer,
     grads_and_vars: GradientsAndVariables,
     global_step: Any,
     name: str | None,

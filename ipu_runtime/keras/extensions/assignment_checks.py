@@ -10,11 +10,14 @@ from ipu_runtime.engine.describe.keras_reader import sourced
 from ipu_runtime.engine.describe.model_graph import NotAGraphError, model_graph
 from ipu_runtime.engine.describe.refusal import raise_for
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.keras.layer_calls import layer_assignments, stages_of
 from ipu_runtime.plan.rules.stage_rules import check_data_flow
 
 
-def check_sequential(model: Any, assignments: Any, expected: Sequence[Any]) -> None:
+def check_sequential(
+    model: KerasModel, assignments: Any, expected: Sequence[Any]
+) -> None:
     """Raise unless the assignments fit the layers of a Sequential model."""
     _check_list(model, assignments, expected, "layers")
     for index, (given, wanted) in enumerate(zip(assignments, expected, strict=True)):
@@ -31,7 +34,10 @@ def check_sequential(model: Any, assignments: Any, expected: Sequence[Any]) -> N
 
 
 def check_calls(
-    model: Any, assignments: Any, expected: Sequence[Any], network: Any | None = None
+    model: KerasModel,
+    assignments: Any,
+    expected: Sequence[Any],
+    network: Any | None = None,
 ) -> None:
     """Raise unless the assignments fit the layer calls of a model that is a graph."""
     _check_list(model, assignments, expected, "layer calls")
@@ -44,7 +50,7 @@ def check_calls(
 
 
 def _check_flow(
-    model: Any, assignments: Sequence[Any], network: Any | None = None
+    model: KerasModel, assignments: Sequence[Any], network: Any | None = None
 ) -> None:
     """Raise if a layer call needs something that a later stage makes."""
     try:
@@ -63,7 +69,7 @@ def _check_flow(
 
 
 def _check_list(
-    model: Any, assignments: Any, expected: Sequence[Any], what: str
+    model: KerasModel, assignments: Any, expected: Sequence[Any], what: str
 ) -> None:
     if not isinstance(assignments, list):
         raise ValueError(

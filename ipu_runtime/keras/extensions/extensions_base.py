@@ -15,6 +15,7 @@ from ipu_runtime.engine.describe.model_options import (
 from ipu_runtime.engine.run import model_runner
 from ipu_runtime.engine.watch.interception import notice
 from ipu_runtime.frameworks.tensorflow_graphs import outside_of_graphs
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.intercepted_settings import apply_intercepted
@@ -216,7 +217,7 @@ class KerasExtensionBase(StageAssignment):
         _report_run(self)
 
 
-def _report_run(model: Any) -> None:
+def _report_run(model: KerasModel) -> None:
     """Start or continue the report of a program, if reports or events are wanted."""
     if not reports_wanted():
         return

@@ -12,13 +12,14 @@ from ipu_runtime.engine.applications.served_model import (
     host_step,
     write_served_model,
 )
+from ipu_runtime.frameworks.types import KerasModel
 
 Step = tuple[Any, Any]
 """A function around the model, and its signature; both None: there is none."""
 
 
 def export_model(
-    model: Any,
+    model: KerasModel,
     export_dir: str,
     batch_size: int | None,
     output_names: Any,
@@ -48,7 +49,7 @@ def export_model(
     )
 
 
-def _model_signature(model: Any, batch_size: int | None) -> list[tf.TensorSpec]:
+def _model_signature(model: KerasModel, batch_size: int | None) -> list[tf.TensorSpec]:
     specs = []
     for symbol in model.inputs:
         shape = list(symbol.shape)

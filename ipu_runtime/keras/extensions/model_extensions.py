@@ -13,6 +13,7 @@ from ipu_runtime.engine.feeds.feed import ArrayFeed
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import layers_inside, shapes_built_for
 from ipu_runtime.frameworks.keras_training import is_keras_default
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.extensions_base import KerasExtensionBase
 from ipu_runtime.keras.extensions.option_table import options_from_config
@@ -104,14 +105,14 @@ class ModelExtension(KerasExtensionBase):
         state_of(self).pending = saved.get(ASSIGNMENT_KEY)
 
 
-def _build_as_written(model: Any, x: Any, batch_size: int | None) -> None:
+def _build_as_written(model: KerasModel, x: Any, batch_size: int | None) -> None:
     """Call a model's own `build`, which may make the layers that its `call` uses."""
     if not model.built and not is_keras_default(type(model).build):
         inputs = _input_specs(x, batch_size)
         model.build(keras.tree.map_structure(lambda item: tuple(item.shape), inputs))
 
 
-def _enters_stages(model: Any, inputs: Any) -> bool:
+def _enters_stages(model: KerasModel, inputs: Any) -> bool:
     """Tell whether the model's `call` puts layer calls into pipeline stages."""
     if type(model).call is keras.Model.call:
         return False

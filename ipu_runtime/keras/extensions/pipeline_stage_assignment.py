@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu_runtime.frameworks.keras_calls import layer_behind, nodes_of
+from ipu_runtime.frameworks.types import Layer
 from ipu_runtime.keras.pipeline_stage import PipelineStage
 
 __all__ = [
@@ -23,7 +24,7 @@ __all__ = [
 class _LayerAssignment:
     """A layer and its stage."""
 
-    def __init__(self, layer: Any, pipeline_stage: int | None = None) -> None:
+    def __init__(self, layer: Layer, pipeline_stage: int | None = None) -> None:
         self._layer = layer
         self.pipeline_stage = pipeline_stage
         """The stage; None while the layer has none."""
@@ -50,7 +51,7 @@ class ModelLayerPipelineStageAssignment(_LayerAssignment):
     """The stage of one call of a layer of a subclassed model."""
 
     def __init__(
-        self, layer: Any, node_index: int, pipeline_stage: int | None = None
+        self, layer: Layer, node_index: int, pipeline_stage: int | None = None
     ) -> None:
         super().__init__(layer, pipeline_stage)
         self._node_index = node_index
@@ -147,7 +148,7 @@ class FunctionalNestedModelPipelineStageAssignment(NestedModelPipelineStageAssig
 Assignment = _LayerAssignment | _NestedAssignment
 
 
-def _inbound_layers(layer: Any, node_index: int) -> list[Any]:
+def _inbound_layers(layer: Layer, node_index: int) -> list[Any]:
     layers: list[Any] = []
     for symbol in nodes_of(layer)[node_index].arguments.keras_tensors:
         feeding = layer_behind(symbol)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from ipu_runtime.frameworks.keras_api import keras
 from ipu_runtime.frameworks.keras_calls import Functional
+from ipu_runtime.frameworks.types import KerasModel
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.optimizers.older_optimizers import refuse_older_hooks
 from ipu_runtime.system.device_state import device_ordinal
@@ -24,7 +23,7 @@ _NOT_IN_PIPELINES = {
 }
 
 
-def check_runnable(model: Any, method: str) -> None:
+def check_runnable(model: KerasModel, method: str) -> None:
     """Raise if the model cannot be run by `fit`, `evaluate` or `predict` here."""
     _check_device(model)
     _check_not_eager(model, method)
@@ -47,7 +46,7 @@ def check_runnable(model: Any, method: str) -> None:
         )
 
 
-def _check_device(model: Any) -> None:
+def _check_device(model: KerasModel) -> None:
     strategy = state_of(model).strategy
     if strategy is None:
         return
@@ -60,7 +59,7 @@ def _check_device(model: Any) -> None:
         ) from None
 
 
-def _check_not_eager(model: Any, method: str) -> None:
+def _check_not_eager(model: KerasModel, method: str) -> None:
     if model.run_eagerly or tf.config.functions_run_eagerly():
         raise RuntimeError(
             f"Calling `{method}` with `run_eagerly=True` is not supported on the IPU: "
@@ -69,18 +68,18 @@ def _check_not_eager(model: Any, method: str) -> None:
         )
 
 
-def _overridden(model: Any, name: str) -> bool:
+def _overridden(model: KerasModel, name: str) -> bool:
     return getattr(type(model), name) is not getattr(keras.Model, name)
 
 
-def _call_overridden(model: Any) -> bool:
+def _call_overridden(model: KerasModel) -> bool:
     for kind in (keras.Sequential, Functional):
         if isinstance(model, kind):
             return type(model).call is not kind.call
     return False
 
 
-def _override_message(model: Any, name: str, kind: str) -> str:
+def _override_message(model: KerasModel, name: str, kind: str) -> str:
     return (
         f"The function `{name}` for the model {model.name} ({type(model).__name__}) "
         f"has been overridden, which is not supported for {kind}. Remove it, or "

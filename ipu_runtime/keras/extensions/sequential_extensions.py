@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from ipu_runtime.frameworks.types import Layer
 from ipu_runtime.keras.extensions.assignment_checks import check_sequential
 from ipu_runtime.keras.extensions.extension_state import state_of
 from ipu_runtime.keras.extensions.extensions_base import KerasExtensionBase
@@ -40,7 +41,7 @@ class SequentialExtension(KerasExtensionBase):
         with plain_models():
             super().build(input_shape)  # type: ignore[misc]
 
-    def add(self, layer: Any, rebuild: bool = True) -> None:
+    def add(self, layer: Layer, rebuild: bool = True) -> None:
         """Add a layer; an assignment of stages is no longer valid then."""
         super().add(layer, rebuild=rebuild)  # type: ignore[misc]
         self._invalidate_assignment()

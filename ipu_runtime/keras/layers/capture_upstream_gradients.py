@@ -11,6 +11,7 @@ from typing import Any
 
 from ipu_runtime.engine.build.programs.gradient_capture import capture
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import Layer
 
 
 class _GradientCapture(keras.layers.Wrapper):
@@ -19,7 +20,7 @@ class _GradientCapture(keras.layers.Wrapper):
     captures_gradients = True
     suffix: str
 
-    def __init__(self, layer: Any, tag: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, layer: Layer, tag: str | None = None, **kwargs: Any) -> None:
         _check_is_layer(layer, type(self).__name__)
         self.tag = tag if tag is not None else f"{layer.name}_{self.suffix}"
         super().__init__(layer, **{"name": self.tag, **kwargs})
@@ -63,7 +64,7 @@ class CaptureActivationGradients(_GradientCapture):
 
     suffix = "cag"
 
-    def __init__(self, layer: Any, tag: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, layer: Layer, tag: str | None = None, **kwargs: Any) -> None:
         if not self.layer_is_supported(layer):
             raise ValueError(
                 f"Layer {layer.name} has no activation function, so that "
@@ -78,7 +79,7 @@ class CaptureActivationGradients(_GradientCapture):
         super().__init__(self._kind.from_config(self._config | marked), tag, **kwargs)
 
     @staticmethod
-    def layer_is_supported(layer: Any) -> bool:
+    def layer_is_supported(layer: Layer) -> bool:
         """Tell whether a layer has activation functions."""
         _check_is_layer(layer, "CaptureActivationGradients")
         return bool(_activation_settings(layer))
@@ -98,10 +99,10 @@ class _CapturedActivation:
         return self._activation(capture(x, self._tag))
 
 
-def _check_is_layer(layer: Any, wrapper: str) -> None:
+def _check_is_layer(layer: Layer, wrapper: str) -> None:
     if not isinstance(layer, keras.layers.Layer):
         raise ValueError(f"{wrapper} wraps a keras.layers.Layer, not {layer!r}.")
 
 
-def _activation_settings(layer: Any) -> list[str]:
+def _activation_settings(layer: Layer) -> list[str]:
     return [key for key in layer.get_config() if "activation" in key]

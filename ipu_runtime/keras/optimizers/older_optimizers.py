@@ -114,7 +114,7 @@ def _foreign_classes(optimizer: Optimizer) -> list[type]:
 
 
 class _Kind(type):
-    def __instancecheck__(cls, optimizer: Any) -> bool:
+    def __instancecheck__(cls, optimizer: Optimizer) -> bool:
         scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
         return scales or loss_scaling_of(optimizer) is not None
 

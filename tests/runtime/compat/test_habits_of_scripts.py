@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ipu_runtime.compat.habits import HABITS, RULES, Argument, Attribute
+
 pytestmark = pytest.mark.slow
 
 SCRIPT = """
@@ -75,3 +77,8 @@ def test_an_older_script_runs_and_is_told_what_to_write_today(tmp_path: Path) ->
         "Keras 2's `variable.dtype.size`",
     ):
         assert hint in result.stderr
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.habit}, {rule.older}")
+def test_a_rule_belongs_to_a_habit_that_is_told(rule: Argument | Attribute) -> None:
+    assert rule.habit in HABITS

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ipu_runtime.addons.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import Optimizer, Variable
 
 
 @keras.saving.register_keras_serializable("ipu_tensorflow_addons")
@@ -43,7 +44,9 @@ class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
         self.debiasing = debiasing
         self.slot_names = ("m", "v", "vhat") if amsgrad else ("m", "v")
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self, gradient: Any, variable: Variable, learning_rate: Any
+    ) -> None:
         """Update one variable."""
         first, second = update_moments(self, gradient, variable)
         if self.amsgrad:
@@ -58,7 +61,9 @@ class AdamIpuOptimizer(IpuOptimizerBase, keras.optimizers.Adam):
         return {**super().get_config(), "debiasing": self.debiasing}
 
 
-def update_moments(optimizer: Any, gradient: Any, variable: Any) -> tuple[Any, Any]:
+def update_moments(
+    optimizer: Optimizer, gradient: Any, variable: Variable
+) -> tuple[Any, Any]:
     """Update the moments `m` and `v` of a variable; return what steps are made of."""
     m, v = optimizer.get_slot(variable, "m"), optimizer.get_slot(variable, "v")
     grad, first, second = optimizer.in_compute_type(gradient, m, v)

@@ -140,7 +140,7 @@ class IpuOptimizerBase(PreparedUpdates):
         }
 
 
-def _type_name(chosen: Any, variable: Any) -> str:
+def _type_name(chosen: Any, variable: Variable) -> str:
     """Return the name of a type, which may be that of the variable or a function."""
     if chosen is None:
         chosen = variable.dtype
@@ -149,6 +149,6 @@ def _type_name(chosen: Any, variable: Any) -> str:
     return str(tf.as_dtype(chosen).name)
 
 
-def variable_path(variable: Any) -> str:
+def variable_path(variable: Variable) -> str:
     """Return layer and name of a variable, as patterns are matched against them."""
     return str(getattr(variable, "path", variable.name)).split(":")[0]

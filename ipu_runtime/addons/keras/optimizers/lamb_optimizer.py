@@ -14,6 +14,7 @@ from ipu_runtime.addons.keras.optimizers.ipu_optimizer_base import (
     variable_path,
 )
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import Variable
 
 
 @keras.saving.register_keras_serializable("ipu_tensorflow_addons")
@@ -63,7 +64,9 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         self.v_dtype = v_dtype
         self.weight_norm_clip = weight_norm_clip
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self, gradient: Any, variable: Variable, learning_rate: Any
+    ) -> None:
         """Update one variable."""
         first, second = update_moments(self, gradient, variable)
         update = first / (tf.sqrt(second) + self.epsilon)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from ipu_runtime.addons.keras.optimizers.ipu_optimizer_base import IpuOptimizerBase
 from ipu_runtime.frameworks.keras_api import keras
+from ipu_runtime.frameworks.types import Variable
 
 
 @keras.saving.register_keras_serializable("ipu_tensorflow_addons")
@@ -38,7 +39,9 @@ class SGDIpuOptimizer(IpuOptimizerBase, keras.optimizers.SGD):
         del var, slot_name
         return self.momentum_accum_dtype
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self, gradient: Any, variable: Variable, learning_rate: Any
+    ) -> None:
         """Update one variable."""
         (gradient,) = self.in_compute_type(gradient)
         step = -learning_rate * gradient
