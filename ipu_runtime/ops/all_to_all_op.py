@@ -7,10 +7,11 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.engine.build.replicas import collectives
+from ipu_runtime.frameworks.types import Tensor
 
 
 def all_to_all(
-    x: Any,
+    x: Tensor,
     split_dimension: int,
     concat_dimension: int,
     replication_factor: int,
@@ -44,7 +45,7 @@ def all_to_all(
     return tf.concat(arrived, axis=concat_dimension, name=name or "all_to_all")
 
 
-def all_gather(x: Any, replication_factor: int, name: str | None = None) -> Any:
+def all_gather(x: Tensor, replication_factor: int, name: str | None = None) -> Any:
     """Return the tensors of all replicas of a group, stacked."""
     del name
     return collectives.all_gather(x, replication_factor)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_runtime.engine.build.replicas.collectives import all_reduce
+from ipu_runtime.frameworks.types import Tensor
 
 
 def cross_replica_sum(
-    x: Any, replica_group_size: int | None = None, name: str | None = None
+    x: Tensor, replica_group_size: int | None = None, name: str | None = None
 ) -> Any:
     """Sum over all replicas, or over consecutive groups of them."""
     del name
@@ -16,7 +17,7 @@ def cross_replica_sum(
 
 
 def cross_replica_mean(
-    x: Any, replica_group_size: int | None = None, name: str | None = None
+    x: Tensor, replica_group_size: int | None = None, name: str | None = None
 ) -> Any:
     """Average over all replicas, or over consecutive groups of them."""
     del name

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.frameworks.types import Tensor
+
 _SPLIT_AXES = {
     # Axes of `a` and `b` after transposing; both are cut if both are named.
     "a_columns": (-2, None),
@@ -15,8 +17,8 @@ _SPLIT_AXES = {
 
 
 def serialized_matmul(
-    a: Any,
-    b: Any,
+    a: Tensor,
+    b: Tensor,
     serialization_factor: int,
     serialization_dimension: str,
     transpose_a: bool = False,
@@ -52,7 +54,7 @@ def serialized_matmul(
 
 
 def segment_sum(
-    data: Any, segment_ids: Any, num_segments: int, name: str | None = None
+    data: Tensor, segment_ids: Any, num_segments: int, name: str | None = None
 ) -> Any:
     """Sum rows of equal segment ids, which must ascend; empty segments are zero."""
     data = tf.convert_to_tensor(data)

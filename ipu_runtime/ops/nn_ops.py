@@ -8,24 +8,26 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.frameworks.types import DType, Structure, Tensor
 
-def gelu(x: Any, approximate: bool = True, name: str | None = None) -> Any:
+
+def gelu(x: Tensor, approximate: bool = True, name: str | None = None) -> Tensor:
     """Return the Gaussian error linear unit, by default through tanh."""
     return tf.nn.gelu(x, approximate=approximate, name=name)
 
 
-def hard_sigmoid(x: Any, name: str | None = None) -> Any:
+def hard_sigmoid(x: Tensor, name: str | None = None) -> Tensor:
     """Return `0.2 x + 0.5` between 0 and 1, which is not Keras 3's line."""
     return tf.clip_by_value(0.2 * tf.convert_to_tensor(x) + 0.5, 0, 1, name=name)
 
 
-def swish(x: Any, name: str | None = None) -> Any:
+def swish(x: Tensor, name: str | None = None) -> Tensor:
     """Return `x` times its sigmoid."""
     x = tf.convert_to_tensor(x)
     return tf.multiply(x, tf.sigmoid(x), name=name)
 
 
-def softmax(x: Any, stable: bool = False, name: str | None = None) -> Any:
+def softmax(x: Tensor, stable: bool = False, name: str | None = None) -> Tensor:
     """Return the softmax over the last dimension; without `stable` it can overflow."""
     x = tf.convert_to_tensor(x)
     if stable:
@@ -53,16 +55,16 @@ def multi_conv(func: Callable[..., Any] | None = None, options: Any = None) -> A
 
 
 def nce_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: Structure,
+    biases: Structure,
+    labels: Tensor,
+    inputs: Tensor,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: Structure = None,
     name: str = "nce_loss",
-) -> Any:
+) -> Tensor:
     """Return the noise-contrastive loss of every sample."""
     inputs = tf.convert_to_tensor(inputs)
     losses = tf.compat.v1.nn.nce_loss(
@@ -81,17 +83,17 @@ def nce_loss(
 
 
 def sampled_softmax_loss(
-    weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    weights: Structure,
+    biases: Structure,
+    labels: Tensor,
+    inputs: Tensor,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: Any = None,
+    sampled_values: Structure = None,
     name: str = "sampled_softmax_loss",
     seed: int | None = None,
-) -> Any:
+) -> Tensor:
     """Return the softmax loss over sampled classes; drawn true classes stay in."""
     inputs = tf.convert_to_tensor(inputs)
     losses = tf.compat.v1.nn.sampled_softmax_loss(
@@ -110,7 +112,7 @@ def sampled_softmax_loss(
     return tf.cast(losses, inputs.dtype)
 
 
-def _table(rows: Any) -> Any:
+def _table(rows: Structure) -> Tensor:
     """Return rows as one tensor with a dense gradient, as on the device."""
     whole = tf.concat(rows, 0) if isinstance(rows, (list, tuple)) else rows
     whole = tf.cast(whole, tf.float32)
@@ -119,14 +121,14 @@ def _table(rows: Any) -> Any:
 
 
 def ctc_loss_v2(
-    labels: Any,
-    logits: Any,
-    label_length: Any,
-    logit_length: Any,
+    labels: Tensor,
+    logits: Tensor,
+    label_length: Tensor,
+    logit_length: Tensor,
     blank_index: int,
-    out_dtype: Any = None,
+    out_dtype: DType = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Return the CTC loss of every sample, from logits with time first."""
     logits = tf.convert_to_tensor(logits)
     dtype = _loss_type("logits", logits, out_dtype)
@@ -135,14 +137,14 @@ def ctc_loss_v2(
 
 
 def ctc_loss_with_log_probs(
-    labels: Any,
-    data: Any,
-    label_length: Any,
-    data_length: Any,
+    labels: Tensor,
+    data: Tensor,
+    label_length: Tensor,
+    data_length: Tensor,
     blank_index: int,
-    out_dtype: Any = None,
+    out_dtype: DType = None,
     name: str | None = None,
-) -> Any:
+) -> Tensor:
     """Return the CTC loss of every sample, from log probabilities with time first."""
     data = tf.convert_to_tensor(data)
     dtype = _loss_type("data", data, out_dtype)
@@ -152,8 +154,8 @@ def ctc_loss_with_log_probs(
 
 
 def ctc_beam_search_decoder(
-    logits: Any,
-    logits_lengths: Any,
+    logits: Tensor,
+    logits_lengths: Tensor,
     beam_width: int = 100,
     top_paths: int = 1,
     blank_index: int = -1,
@@ -192,8 +194,8 @@ def ctc_beam_search_decoder(
 
 
 def ctc_beam_search_decoder_with_log_probs(
-    log_probs: Any,
-    input_lengths: Any,
+    log_probs: Tensor,
+    input_lengths: Tensor,
     beam_width: int = 100,
     top_paths: int = 1,
     blank_index: int = -1,
@@ -208,7 +210,9 @@ def ctc_beam_search_decoder_with_log_probs(
     return scores - total[:, None], lengths, labels
 
 
-def _ctc(labels: Any, data: Any, label_length: Any, length: Any, blank: int) -> Any:
+def _ctc(
+    labels: Tensor, data: Tensor, label_length: Tensor, length: Tensor, blank: int
+) -> Tensor:
     return tf.nn.ctc_loss(
         labels,
         tf.cast(data, tf.float32),
@@ -218,14 +222,14 @@ def _ctc(labels: Any, data: Any, label_length: Any, length: Any, blank: int) -> 
     )
 
 
-def _log_sum(data: Any, length: Any) -> Any:
+def _log_sum(data: Tensor, length: Tensor) -> Tensor:
     """Return the logarithm of the total probability of all paths of a sample."""
     data = tf.cast(data, tf.float32)
     steps = tf.sequence_mask(length, tf.shape(data)[0], tf.float32)
     return tf.reduce_sum(tf.transpose(tf.reduce_logsumexp(data, axis=2)) * steps, 1)
 
 
-def _loss_type(argument: str, data: Any, out_dtype: Any) -> Any:
+def _loss_type(argument: str, data: Tensor, out_dtype: DType) -> DType:
     dtype = data.dtype if out_dtype is None else tf.as_dtype(out_dtype)
     if data.dtype == tf.float32 and dtype == tf.float16:
         raise ValueError(

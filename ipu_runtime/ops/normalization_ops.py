@@ -9,13 +9,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.frameworks.types import Tensor
+
 logger = logging.getLogger("tensorflow")
 
 _SMALLEST_EPSILON = 1.53e-5
 
 
 def group_norm(
-    inputs: Any,
+    inputs: Tensor,
     groups: int = 2,
     channels_axis: int = -1,
     center: bool = True,
@@ -28,7 +30,7 @@ def group_norm(
     trainable: bool = True,
     scope: Any = None,
     strided_channel_grouping: bool = True,
-) -> Any:
+) -> Tensor:
     """Normalise every sample over groups of channels and all positions.
 
     Strided, a group has every n-th channel; otherwise neighbouring ones.
@@ -49,7 +51,7 @@ def group_norm(
 
 
 def instance_norm(
-    inputs: Any,
+    inputs: Tensor,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
@@ -60,7 +62,7 @@ def instance_norm(
     training: bool = True,
     trainable: bool = True,
     scope: Any = None,
-) -> Any:
+) -> Tensor:
     """Normalise every channel of a sample over all positions."""
     del training
     inputs, axis = _checked(inputs, channels_axis, "instance_norm", epsilon)
@@ -71,7 +73,7 @@ def instance_norm(
 
 
 def layer_norm(
-    inputs: Any,
+    inputs: Tensor,
     channels_axis: int = -1,
     center: bool = True,
     scale: bool = True,
@@ -82,7 +84,7 @@ def layer_norm(
     training: bool = True,
     trainable: bool = True,
     scope: Any = None,
-) -> Any:
+) -> Tensor:
     """Normalise every sample over all channels and all positions at once."""
     del training
     inputs, axis = _checked(inputs, channels_axis, "layer_norm", epsilon)
@@ -93,8 +95,8 @@ def layer_norm(
 
 
 def normalised(
-    inputs: Any, axis: int, groups: int, strided: bool, epsilon: float
-) -> Any:
+    inputs: Tensor, axis: int, groups: int, strided: bool, epsilon: float
+) -> Tensor:
     """Return inputs with mean 0 and variance 1 in every sample and group."""
     extents = inputs.shape.as_list()
     channels, rank = extents[axis], len(extents)
@@ -116,8 +118,8 @@ def normalised(
 
 
 def _checked(
-    inputs: Any, channels_axis: int, name: str, epsilon: float
-) -> tuple[Any, int]:
+    inputs: Tensor, channels_axis: int, name: str, epsilon: float
+) -> tuple[Tensor, int]:
     inputs = tf.convert_to_tensor(inputs)
     rank = inputs.shape.rank
     if rank is None:
@@ -154,7 +156,9 @@ class _Parameters:
     trainable: bool
     scope: Any
 
-    def apply(self, kind: str, x: Any, axis: int, center: bool, scale: bool) -> Any:
+    def apply(
+        self, kind: str, x: Tensor, axis: int, center: bool, scale: bool
+    ) -> Tensor:
         """Multiply by `gamma` and add `beta`, as far as they are wanted."""
         with tf.compat.v1.variable_scope(self.scope, kind, [x], reuse=self.reuse):
             beta = self._variable("beta", x, axis, "zeros") if center else None
@@ -163,7 +167,7 @@ class _Parameters:
             x *= gamma
         return x if beta is None else x + beta
 
-    def _variable(self, name: str, x: Any, axis: int, default: str) -> Any:
+    def _variable(self, name: str, x: Tensor, axis: int, default: str) -> Tensor:
         collections = self.collections
         if isinstance(collections, dict):
             collections = collections.get(name)

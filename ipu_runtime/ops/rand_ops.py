@@ -7,9 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.frameworks.types import Tensor
+
 
 def dropout(
-    x: Any,
+    x: Tensor,
     rate: float = 0.5,
     noise_shape: Sequence[int] | None = None,
     seed: Any = None,

@@ -12,10 +12,11 @@ from ipu_runtime.engine.build.replicas.collectives import (
     parts,
     reduced,
 )
+from ipu_runtime.frameworks.types import Tensor
 
 
 def reduce_scatter(
-    x: Any,
+    x: Tensor,
     replication_factor: int,
     op: str = "COLLECTIVE_OP_ADD",
     name: str | None = None,

@@ -6,12 +6,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.frameworks.types import Tensor
 from ipu_runtime.ops.embedding_ops import embedding_lookup
 
 
 def sequence_slice(
-    dst: Any,
-    src: Any,
+    dst: Tensor,
+    src: Tensor,
     num_elems: Any,
     src_offsets: Any,
     dst_offsets: Any,
@@ -43,7 +44,7 @@ def sequence_slice(
 
 
 def sequence_slice_unpack(
-    src: Any, num_elems: Any, src_offsets: Any, total_elements: int
+    src: Tensor, num_elems: Any, src_offsets: Any, total_elements: int
 ) -> Any:
     """Copy slices of `src` one behind the other into a new tensor."""
     src = tf.convert_to_tensor(src)
@@ -57,7 +58,7 @@ def sequence_slice_unpack(
 
 
 def sequence_slice_pack(
-    dst: Any, src: Any, num_elems: Any, dst_offsets: Any, zero_unused: bool
+    dst: Tensor, src: Tensor, num_elems: Any, dst_offsets: Any, zero_unused: bool
 ) -> Any:
     """Copy slices that lie one behind the other in `src` to places in `dst`."""
     counts, writes = _slices(num_elems=num_elems, dst_offsets=dst_offsets)

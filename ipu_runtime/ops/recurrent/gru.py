@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.frameworks.types import Tensor
 from ipu_runtime.installing.signatures import with_arguments_of
 from ipu_runtime.ops.recurrent.recurrent_layer import PopnnRNN, v1
 
@@ -35,7 +36,7 @@ class PopnnGRU(PopnnRNN):
         return [batch_size, self.num_units]
 
     def call(
-        self, inputs: Any, initial_state: Any = None, training: bool = True
+        self, inputs: Tensor, initial_state: Tensor = None, training: bool = True
     ) -> Any:
         """Return outputs and the last state."""
         del training
@@ -43,8 +44,8 @@ class PopnnGRU(PopnnRNN):
 
     def _gru(
         self,
-        inputs: Any,
-        initial_state: Any,
+        inputs: Tensor,
+        initial_state: Tensor,
         seq_len: Any = None,
         attention: Any = None,
     ) -> Any:
@@ -105,9 +106,9 @@ class PopnnDynamicGRU(PopnnGRU):
 
     def call(  # type: ignore[override]
         self,
-        inputs: Any,
+        inputs: Tensor,
         seq_len: Any,
-        initial_state: Any = None,
+        initial_state: Tensor = None,
         training: bool = True,
         time_major: bool = True,
     ) -> Any:
@@ -122,10 +123,10 @@ class PopnnAUGRU(PopnnDynamicGRU):
 
     def call(  # type: ignore[override]
         self,
-        inputs: Any,
+        inputs: Tensor,
         seq_len: Any,
         attention_score: Any,
-        initial_state: Any = None,
+        initial_state: Tensor = None,
         training: bool = True,
         time_major: bool = True,
     ) -> Any:

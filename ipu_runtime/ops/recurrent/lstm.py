@@ -7,6 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from ipu_runtime.frameworks.tensorflow_graphs import LSTMStateTuple
+from ipu_runtime.frameworks.types import Structure, Tensor
 from ipu_runtime.ops.recurrent.recurrent_layer import PopnnRNN
 
 
@@ -16,7 +17,7 @@ class PopnnLSTM(PopnnRNN):
     _gates = 4
 
     def call(
-        self, inputs: Any, initial_state: Any = None, training: bool = True
+        self, inputs: Tensor, initial_state: Structure = None, training: bool = True
     ) -> Any:
         """Return outputs and the last state, a tuple of `c` and `h`."""
         del training
@@ -26,7 +27,7 @@ class PopnnLSTM(PopnnRNN):
         """Return the shapes of both states."""
         return [batch_size, self.num_units], [batch_size, self.num_units]
 
-    def _lstm(self, inputs: Any, seq_len: Any, initial_state: Any) -> Any:
+    def _lstm(self, inputs: Tensor, seq_len: Any, initial_state: Structure) -> Any:
         if initial_state is not None and not isinstance(initial_state, LSTMStateTuple):
             raise ValueError(
                 f"Invalid initial_state type: `{type(initial_state)}`, expecting "
@@ -56,9 +57,9 @@ class PopnnDynamicLSTM(PopnnLSTM):
 
     def call(  # type: ignore[override]
         self,
-        inputs: Any,
+        inputs: Tensor,
         seq_len: Any,
-        initial_state: Any = None,
+        initial_state: Structure = None,
         training: bool = True,
     ) -> Any:
         """Return outputs and the state at the end of every sequence."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ipu_runtime.frameworks.types import DType, Tensor
 from ipu_runtime.ops.nn_ops import hard_sigmoid
 
 v1 = tf.compat.v1
@@ -29,8 +30,8 @@ class PopnnRNN:
     def __init__(
         self,
         num_units: int,
-        dtype: Any = tf.float32,
-        partials_dtype: Any = tf.float32,
+        dtype: DType = tf.float32,
+        partials_dtype: DType = tf.float32,
         seed: int | None = None,
         weights_initializer: Any = None,
         bias_initializer: Any = None,
@@ -117,18 +118,18 @@ class PopnnRNN:
         """Biases of all gates."""
         return tf.concat(self._bias_variables, 0)
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         inputs = tf.convert_to_tensor(inputs, self.dtype)
         self.build(inputs.shape)
         return self.call(inputs, *args, **kwargs)
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Run over a sequence."""
         raise NotImplementedError
 
     def _run(
         self,
-        inputs: Any,
+        inputs: Tensor,
         states: tuple[Any, ...],
         step: Callable[..., tuple[Any, ...]],
         seq_len: Any = None,
@@ -159,7 +160,7 @@ class PopnnRNN:
         outputs.set_shape([inputs.shape[0], inputs.shape[1], self.num_units])
         return outputs, tuple(item[-1] for item in history)
 
-    def _state(self, given: Any, inputs: Any) -> Any:
+    def _state(self, given: Any, inputs: Tensor) -> Any:
         if given is None:
             return tf.zeros([tf.shape(inputs)[1], self.num_units], self.dtype)
         return tf.convert_to_tensor(given, self.dtype)
