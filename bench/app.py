@@ -100,8 +100,8 @@ async def _while_training() -> tuple[list[float], float, list[float]]:
 
 
 def _training(app: Any) -> bool:
-    run = app.runs.board.active
-    return run is not None and run.monitor.progress is not None
+    run = app.runs.active
+    return run is not None and run.view.progress is not None
 
 
 async def _until(pilot: Any, condition: Callable[[], object]) -> None:

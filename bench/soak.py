@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from bench.experiments import experiment
 from workbench.runs.events import Event, RunStatus
 from workbench.runs.run_context import RunControl
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 from workbench.runs.runner import run_experiment
 
 KINDS = ("mnist-ipu-pipelined", "cifar10-ipu-estimator", "mnist-cpu")
@@ -52,10 +52,10 @@ def main() -> int:
     return 0 if growth <= MOST_GROWTH else 1
 
 
-def _run(kind: str, seconds: float) -> RunMonitor:
+def _run(kind: str, seconds: float) -> RunView:
     """Train for a while, then stop; return what the app would keep of it."""
     spec, control = experiment(kind, CHANGES), RunControl()
-    monitor = RunMonitor(kind, spec.train.epochs)
+    monitor = RunView(kind, spec.train.epochs)
     ended: list[RunStatus] = []
 
     def emit(event: Event) -> None:

@@ -40,17 +40,17 @@ async def run_to_the_end(
 ) -> None:
     """Start the experiment; take a picture in the middle if asked for."""
     await pilot.press("f5")
-    run = app.runs.board.runs[-1]
-    while run.monitor.live:
+    run = app.runs.started[-1]
+    while run.view.live:
         await pilot.pause(0.1)
-        if picture and run.monitor.fraction > 0.6:
+        if picture and run.view.fraction > 0.6:
             app.main.area.refresh_area()
             await pilot.pause()
             save(app, picture)
             picture = ""
-    if run.monitor.message:
-        raise SystemExit(run.monitor.message)
-    app.runs.look_for_records()
+    if run.view.message:
+        raise SystemExit(run.view.message)
+    app.runs.look()
     await app.workers.wait_for_complete()
 
 
@@ -60,15 +60,15 @@ async def make_pictures() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         save(app, "start")
-        app.experiment.draft.set(_PART_OF_MNIST)
+        app.session.draft.set(_PART_OF_MNIST)
         await run_to_the_end(app, pilot, "run")
         save(app, "finished")
-        app.experiment.draft.set({"train.learning_rate": 0.05})
+        app.session.draft.set({"train.learning_rate": 0.05})
         await run_to_the_end(app, pilot)
-        app.experiment.draft.set({"pipeline.schedule": "Interleaved"})
+        app.session.draft.set({"pipeline.schedule": "Interleaved"})
         await run_to_the_end(app, pilot)
-        known = app.runs.known
-        known.marked[:] = [run.run_id for run in reversed(known.records)]
+        runs = app.runs
+        app.handlers.marked.keys[:] = [run.run_id for run in reversed(runs.records)]
         await pilot.press("5")
         await pilot.pause()
         save(app, "compare")
@@ -76,8 +76,7 @@ async def make_pictures() -> None:
         await pilot.pause()
         save(app, "changed")
         await pilot.press("o", "R")
-        app.experiment.draft.set_text("execution.gradient_accumulation", "6")
-        app.experiment_shown()
+        app.session.draft.set_text("execution.gradient_accumulation", "6")
         await pilot.press(*["down"] * 22)
         await pilot.pause()
         save(app, "configure")

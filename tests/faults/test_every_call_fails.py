@@ -25,9 +25,9 @@ from tests.faults.faulty_commands import FAULTS, KILLED, Done, FaultyCommands, p
 from tests.faults.left_behind import left_behind
 from tests.run_outcome import outcome
 from workbench.runs.events import RunStatus
-from workbench.runs.record_files import read_lines
 from workbench.runs.run_notes import RunNotes, read_notes
 from workbench.runs.run_store import StoredRun, list_runs
+from workbench.store_json import read_lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
 

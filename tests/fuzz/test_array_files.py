@@ -20,8 +20,8 @@ from tests.fuzz.hostile import changed_tables, damaged, texts, values
 from workbench.data.dataset import load_prepared
 from workbench.data.dataset_facts import DatasetError
 from workbench.experiment.experiment_loading import load_experiment
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_checkpoint import Checkpoint, latest, load, save
+from workbench.store_json import RecordError
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 _dtypes = st.sampled_from(

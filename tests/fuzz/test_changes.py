@@ -21,8 +21,8 @@ from workbench.experiment.preset_store import (
     list_presets,
     save_preset,
 )
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_record import RunRecord
+from workbench.store_json import RecordError
 from workbench.sweeps.sweep_grid import count_points, parse_grid
 
 PRESET = "mnist-ipu-pipelined"

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.fuzz.cases import cases, command, in_time
 from workbench.headless.exit_codes import ExitCode
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_checkpoint import load
 from workbench.runs.run_record import RunRecord
+from workbench.store_json import RecordError
 
 _LONGEST_S = 15
 """The time of a preset of 4 MiB; a loaded machine takes several times as long."""

@@ -28,9 +28,9 @@ from workbench.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import list_runs, open_run
+from workbench.runs.run_view import RunView
 
 PRESET = "mnist-dense"
 EVENTS: tuple[Event, ...] = (
@@ -73,7 +73,7 @@ def _read_everywhere(directory: Path) -> None:
         stored.series()
         # The app shows a record through these.
         check_tables(stored.tables)
-        monitor = RunMonitor.of(stored.preset, stored.tables, stored.timed_events())
+        monitor = RunView.of(stored.preset, stored.tables, stored.timed_events())
         assert 0 <= monitor.fraction <= 1
 
 

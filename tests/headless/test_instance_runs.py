@@ -25,12 +25,12 @@ from workbench.runs.events import (
     RunEnded,
     RunStatus,
 )
-from workbench.runs.record_files import read_lines
 from workbench.runs.run_checkpoint import load
 from workbench.runs.run_context import RunControl
 from workbench.runs.run_store import StoredRun, list_runs
 from workbench.runs.runner import run_experiment
 from workbench.script_export import ScriptError, export_script
+from workbench.store_json import read_lines
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ import pytest
 
 from tests.run_outcome import assert_equal
 from workbench.runs.events import EpochEnded, RunStatus
-from workbench.runs.record_files import read_lines
 from workbench.runs.run_store import list_runs, open_run
+from workbench.store_json import read_lines
 
 KILLS = int(os.environ.get("IPU_WORKBENCH_KILLS", "1"))
 APIS = os.environ.get("IPU_WORKBENCH_KILL_APIS", "ipu_strategy").split(",")

@@ -183,7 +183,7 @@ def test_delete_asks_and_leaves_live_runs_alone(
     assert main(["runs", "delete", first]) == 0
     assert open_run(first).run_id == first
     assert main(["runs", "delete", "--yes", first, live.run_id]) == 1
-    assert f"{live.run_id} is running: stop it first" in capsys.readouterr().err
+    assert f"run {live.run_id}: is running; stop it first" in capsys.readouterr().err
     live.close()
     assert [run.run_id for run in list_runs()] == [live.run_id]
 

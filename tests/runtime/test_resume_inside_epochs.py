@@ -17,11 +17,11 @@ import tensorflow as tf
 from tests.runtime.tiny_preset import EVERY_PIECE, tiny_spec
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.runs.events import EpochEnded, Evaluated, Event, Progressed
-from workbench.runs.record_files import read_lines
 from workbench.runs.run_checkpoint import latest, load
 from workbench.runs.run_context import RunControl
 from workbench.runs.run_store import StoredRun, open_run
 from workbench.runs.runner import run_experiment
+from workbench.store_json import read_lines
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pytest
 from workbench.experiment.validation import validate
 from workbench.export.tensorboard_export import write_event_files
 from workbench.runs.events import EpochEnded, Event, RunStatus
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_context import RunControl
 from workbench.runs.run_store import list_runs, open_run
 from workbench.runs.runner import run_experiment
+from workbench.store_json import RecordError
 from workbench.sweeps.halving import Halving
 from workbench.sweeps.sweep import run_sweep
 from workbench.sweeps.sweep_grid import parse_grid

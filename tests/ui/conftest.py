@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -20,10 +19,10 @@ from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
 from workbench.runs import run_record
 from workbench.runs.run_store import StoredRun, open_run
 from workbench.scripts.script_command import ScriptCommand
+from workbench.services.started_run import Runner
 from workbench.settings import load_settings
 from workbench.ui.app import WorkbenchApp
 from workbench.ui.app_options import AppOptions
-from workbench.ui.controllers.run_board import Runner
 from workbench.ui.widgets import stage_figures
 
 _PARSED: dict[Any, Any] = {}
@@ -41,7 +40,7 @@ async def run_to_the_end(pilot: Pilot[None], app: WorkbenchApp) -> None:
     """Start the experiment and wait until its end is on the screen."""
     await pilot.press("f5")
     await app.workers.wait_for_complete()
-    app.runs.refresh()
+    app.runs.follow()
     await pilot.pause()
 
 
@@ -55,7 +54,7 @@ class OpenedApp(WorkbenchApp):
     async def run_test(self, **options: Any) -> AsyncIterator[Pilot[None]]:
         """Run the app; the test goes on when it has shown its experiment."""
         async with super().run_test(**options) as pilot:
-            while not self.experiment.plans_ready and self.return_code is None:
+            while not self.session.plans_ready and self.return_code is None:
                 await pilot.pause()
             await pilot.pause()
             yield pilot
@@ -131,13 +130,11 @@ def make_app() -> MakeApp:
         ascii_only: bool = False,
         script: ScriptCommand | None = None,
     ) -> WorkbenchApp:
-        ticks = itertools.count(1_700_000_000)
         options = AppOptions(
             theme=theme,
             ascii_only=ascii_only,
             preset=preset,
             runner=runner or ScriptedRunner(),
-            clock=lambda: float(next(ticks)),
             settings=load_settings(),
             script=script,
         )

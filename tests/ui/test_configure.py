@@ -43,14 +43,14 @@ async def test_wrong_value_stands_with_its_reason_and_switches_run_off(
         spec, _ = validate(tables)
         assert spec is not None
         problems = plan_experiment(spec).problems
-        draft = app.experiment.draft
+        draft = app.session.draft
         assert draft.problem_at("execution.gradient_accumulation") in problems
         words = problems[0].problem.split(",")[0]
         assert words in " ".join(screen_text(app).split())
         assert "last valid figures" in screen_text(app)
         await pilot.press("f5")
         await pilot.pause()
-        assert not app.runs.board.runs
+        assert not app.runs.started
         assert "cannot run" in screen_text(app)
 
 
@@ -59,7 +59,7 @@ async def test_suggestion_of_a_message_is_one_key_away(make_app: MakeApp) -> Non
     async with app.run_test(size=(120, 40)) as pilot:
         await open_field(pilot, app, "execution.gradient_accumulation")
         await type_value(pilot, "6")
-        draft = app.experiment.draft
+        draft = app.session.draft
         problem = draft.problem_at("execution.gradient_accumulation")
         assert problem is not None
         assert "(f sets 8)" in screen_text(app)
@@ -73,12 +73,12 @@ async def test_right_value_changes_the_plan_at_once(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await open_field(pilot, app, "data.batch_size")
-        before = app.experiment.draft.plan
+        before = app.session.draft.plan
         await type_value(pilot, "32")
-        after = app.experiment.draft.plan
+        after = app.session.draft.plan
         assert before is not None
         assert after is not None
-        assert app.experiment.draft.value("data.batch_size") == 32
+        assert app.session.draft.value("data.batch_size") == 32
         assert after.samples_per_second != before.samples_per_second
         text = screen_text(app)
         assert "•1 changed" in text
@@ -91,7 +91,7 @@ async def test_escape_leaves_a_field_as_it_was(make_app: MakeApp) -> None:
         await open_field(pilot, app, "data.batch_size")
         await pilot.press("enter", "1", "2", "escape")
         await pilot.pause()
-        assert app.experiment.draft.value("data.batch_size") == 64
+        assert app.session.draft.value("data.batch_size") == 64
         assert app.query_one(FieldForm).has_focus
 
 
@@ -116,7 +116,7 @@ async def test_space_takes_the_next_choice(
         await open_field(pilot, app, path)
         await pilot.press("space")
         await pilot.pause()
-        assert app.experiment.draft.value(path) == expected
+        assert app.session.draft.value(path) == expected
 
 
 async def test_enter_offers_the_choices_of_a_field(make_app: MakeApp) -> None:
@@ -128,7 +128,7 @@ async def test_enter_offers_the_choices_of_a_field(make_app: MakeApp) -> None:
         assert "rmsprop" in screen_text(app)
         await pilot.press("end", "enter")
         await pilot.pause()
-        assert app.experiment.draft.value("train.optimizer") == "adam"
+        assert app.session.draft.value("train.optimizer") == "adam"
 
 
 async def test_restore_undo_and_redo(make_app: MakeApp) -> None:
@@ -137,15 +137,15 @@ async def test_restore_undo_and_redo(make_app: MakeApp) -> None:
         await open_field(pilot, app, "data.batch_size")
         await type_value(pilot, "32")
         await pilot.press("backspace")
-        assert app.experiment.draft.value("data.batch_size") == 64
+        assert app.session.draft.value("data.batch_size") == 64
         await pilot.press("u")
-        assert app.experiment.draft.value("data.batch_size") == 32
+        assert app.session.draft.value("data.batch_size") == 32
         await pilot.press("u")
-        assert app.experiment.draft.changed() == []
+        assert app.session.draft.changed() == []
         await pilot.press("U")
-        assert app.experiment.draft.value("data.batch_size") == 32
+        assert app.session.draft.value("data.batch_size") == 32
         await pilot.press("R")
-        assert app.experiment.draft.changed() == []
+        assert app.session.draft.changed() == []
 
 
 async def test_a_changed_value_is_whole_and_the_preset_s_is_in_the_help(
@@ -174,7 +174,7 @@ async def test_where_nothing_is_changed_no_hidden_field_is_edited(
         await pilot.press("enter", "left", "space", "backspace")
         await pilot.pause()
         assert app.focused is app.query_one(FieldForm)
-        assert not app.experiment.draft.changed()
+        assert not app.session.draft.changed()
 
 
 async def test_only_changed_fields_and_filter(make_app: MakeApp) -> None:
@@ -201,7 +201,7 @@ async def test_a_field_that_was_filtered_for_is_under_the_cursor(
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("2", "slash", *"epochs", "enter", "enter", "5", "enter")
         await pilot.pause()
-        assert app.experiment.draft.text("train.epochs") == "5"
+        assert app.session.draft.text("train.epochs") == "5"
 
 
 async def test_changes_of_one_preset_survive_a_look_at_another(
@@ -212,10 +212,10 @@ async def test_changes_of_one_preset_survive_a_look_at_another(
         await open_field(pilot, app, "data.batch_size")
         await type_value(pilot, "32")
         await pilot.press("1", "down")
-        assert app.experiment.draft.changed() == []
+        assert app.session.draft.changed() == []
         await pilot.press("up")
         await pilot.pause()
-        assert app.experiment.draft.value("data.batch_size") == 32
+        assert app.session.draft.value("data.batch_size") == 32
         assert "•›mnist-ipu-pipelined" in screen_text(app)  # noqa: RUF001
 
 
@@ -229,7 +229,7 @@ async def test_saved_preset_appears_in_the_list(make_app: MakeApp) -> None:
         await pilot.press("home", "shift+end", *"my-own", "enter")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert "my-own" in [preset.name for preset in app.experiment.presets]
+        assert "my-own" in [preset.name for preset in app.session.presets]
     saved = load_preset("my-own")
     assert saved.tables["data"]["batch_size"] == 32
 

@@ -16,9 +16,9 @@ from tests.ui.screen_text import screen_text
 from workbench.settings import load_settings
 from workbench.ui.actions import (
     ACTIONS,
+    FIXES,
     FOOTER_KEYS,
     LIVE,
-    MENDING,
     ActionSpec,
     Scope,
     bindings_for,
@@ -38,9 +38,9 @@ from workbench.ui.screens.palette import WorkbenchCommands
 from workbench.ui.screens.runs import RunsScreen
 from workbench.ui.screens.schedules import SchedulesScreen
 from workbench.ui.screens.sweep import SweepScreen
+from workbench.ui.sidebar import Sidebar
 from workbench.ui.themes import DARK, LIGHT
 from workbench.ui.widgets.chart import ChartView
-from workbench.ui.widgets.sidebar import Sidebar
 from workbench.ui.widgets.timeline_view import TimelineView
 
 OWNERS = {
@@ -164,12 +164,12 @@ async def test_palette_offers_every_action_of_an_area(make_app: MakeApp) -> None
     async with app.run_test(size=(120, 40)) as pilot:
         await run_to_the_end(pilot, app)
         for size in (48, 24):
-            app.experiment.draft.set({"data.batch_size": size})
+            app.session.draft.set({"data.batch_size": size})
         await pilot.press("u", "1")
         provider = WorkbenchCommands(app.screen)
         titles = [hit.text or hit.display async for hit in provider.discover()]
     for spec in ACTIONS:
-        if spec.scope in areas and spec.id not in (*LIVE, *MENDING):
+        if spec.scope in areas and spec.id not in (*LIVE, *FIXES):
             assert any(str(title).endswith(spec.title) for title in titles), spec.id
 
 
@@ -186,11 +186,11 @@ async def test_the_last_preset_is_there_again(make_app: MakeApp) -> None:
     first = make_app()
     async with first.run_test(size=(80, 24)) as pilot:
         await pilot.press("down")
-        chosen = first.experiment.current_preset
+        chosen = first.session.current_preset
     again = make_app()
     async with again.run_test(size=(80, 24)):
         assert again.main.sidebar.presets.cursor_key == chosen
-    assert make_app(preset="mnist-cpu").experiment.current_preset == "mnist-cpu"
+    assert make_app(preset="mnist-cpu").session.current_preset == "mnist-cpu"
 
 
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light", "textual-light"])

@@ -43,13 +43,13 @@ async def test_titles_layers_and_messages_are_only_text(
     app = make_app(ScriptedRunner(events), preset="aaa")
     seen = []
     async with app.run_test(size=(150, 50)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         for key in ("1", "2", "3", "4", "5", "6", "7"):
             await pilot.press(key)
             await pilot.pause()
             seen.append(screen_text(app))
         app.say(text, bad=True)
-        app.runs.known.chosen = run_id
+        app.runs.chosen = run_id
         await pilot.press("4")
         await pilot.pause()
         seen.append(screen_text(app))

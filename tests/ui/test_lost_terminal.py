@@ -71,11 +71,11 @@ async def test_a_storm_of_sizes_while_a_run_is_live(
     app = make_app(ScriptedRunner(hold_after=12), preset="mnist-ipu-pipelined")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        await until(pilot, lambda: app.runs.board.active)
+        await until(pilot, lambda: app.runs.active)
         for key in ("4", "3"):
             await pilot.press(key)
             for size in ((1, 1), (200, 3), (3, 200), (80, 24), (79, 23), (250, 80)):
                 await pilot.resize_terminal(*size)
         await pilot.resize_terminal(120, 40)
-        app.runs.leave()
-        await until(pilot, lambda: app.runs.board.runs[0].ended.is_set())
+        app.handlers.leave()
+        await until(pilot, lambda: app.runs.started[0].ended.is_set())

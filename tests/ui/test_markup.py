@@ -199,10 +199,10 @@ async def test_every_screen_opens_and_shows_texts_as_they_are(
     app = make_app(runner, preset=preset)
     seen = {}
     async with app.run_test(size=(160, 60)) as pilot:
-        await until(pilot, lambda: len(app.runs.known.records) == len(runs))
-        app.runs.known.marked[:] = runs
+        await until(pilot, lambda: len(app.runs.records) == len(runs))
+        app.handlers.marked.keys[:] = runs
         for keys in VISITS:
-            app.runs.known.chosen = runs[of_script]
+            app.runs.chosen = runs[of_script]
             await pilot.press(*keys)
             await pilot.pause()
             seen[keys] = screen_text(app)
@@ -213,13 +213,13 @@ async def test_every_screen_opens_and_shows_texts_as_they_are(
             await pilot.press("escape")
         app.say(TEXT, bad=True)
         await pilot.pause()
-        if app.runs.board.active is not None:
+        if app.runs.active is not None:
             await pilot.press("q")
             await pilot.pause()
             assert "is running" in screen_text(app)
             app.pop_screen()
         seen[("said",)] = screen_text(app)
-        app.runs.leave()
+        app.handlers.leave()
     assert read_as_markup == []
     everywhere = {keys for keys, text in seen.items() if TEXT in text}
     assert {("1",), ("L",), ("4", "l"), ("5",), ("said",)} <= everywhere

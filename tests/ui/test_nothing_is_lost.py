@@ -15,7 +15,7 @@ from workbench.ui.app import WorkbenchApp
 
 def values(app: WorkbenchApp) -> list[str]:
     """Return what is changed in the experiment that is on the screen."""
-    return app.experiment.draft.overrides()
+    return app.session.draft.overrides()
 
 
 async def test_edits_are_open_again_after_quitting(
@@ -42,7 +42,7 @@ async def test_edits_are_on_disk_before_anything_can_break(
     app = make_app(preset="mnist-dense")
     async with app.run_test(size=(120, 40)) as pilot:
         send_at_once(app, "2", "enter", *"48", "enter")
-        await until(pilot, app.experiment.draft.changed)
+        await until(pilot, app.session.draft.changed)
         await pilot.pause()
         (file,) = (home / "drafts").iterdir()
         assert json.loads(file.read_text())["changes"] == {"data.batch_size": 48}
@@ -50,8 +50,8 @@ async def test_edits_are_on_disk_before_anything_can_break(
 
 async def test_wrong_values_are_kept_too(make_app: MakeApp) -> None:
     app = make_app(preset="mnist-dense")
-    app.experiment.draft.set_text("data.batch_size", "many")
-    app.experiment.keep()
+    app.session.draft.set_text("data.batch_size", "many")
+    app.session.store_draft()
     assert values(make_app(preset="mnist-dense")) == ["data.batch_size=many"]
 
 
@@ -59,13 +59,13 @@ async def test_edits_of_a_preset_that_is_gone_are_kept(
     make_app: MakeApp, home: Path
 ) -> None:
     app = make_app(preset="mnist-dense")
-    app.experiment.draft.set({"data.batch_size": 48})
-    app.experiment.keep()
+    app.session.draft.set({"data.batch_size": 48})
+    app.session.store_draft()
     (file,) = (home / "drafts").iterdir()
     stored = json.loads(file.read_text())
     file.with_name("gone.json").write_text(json.dumps({**stored, "preset": "gone"}))
     again = make_app(preset="gone")
-    assert again.experiment.current_preset == "gone"
+    assert again.session.current_preset == "gone"
     assert values(again) == ["data.batch_size=48"]
 
 
@@ -84,9 +84,9 @@ async def test_damaged_drafts_are_named_and_left_alone(
 async def queue_of_two(app: WorkbenchApp, pilot: object, until: Until) -> None:
     """Start one run and let another one wait."""
     await pilot.press("f5")  # type: ignore[attr-defined]
-    first = app.runs.board.runs[0]
-    await until(pilot, lambda: first.monitor.progress is not None)  # type: ignore[arg-type]
-    app.experiment.draft.set({"data.batch_size": 48})
+    first = app.runs.started[0]
+    await until(pilot, lambda: first.view.progress is not None)  # type: ignore[arg-type]
+    app.session.draft.set({"data.batch_size": 48})
     await pilot.press("f5")  # type: ignore[attr-defined]
 
 
@@ -104,14 +104,14 @@ async def test_quit_names_the_queue_and_keeps_it(
     runner = ScriptedRunner()
     again = make_app(runner, preset="mnist-dense")
     async with again.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: again.runs.board.runs)
+        await until(pilot, lambda: again.runs.started)
         await pilot.pause()
         assert "1 run waits from last time" in screen_text(again)
         assert runner.started == []
         await pilot.press("tab", "r")
         await until(pilot, lambda: runner.started)
-        await until(pilot, lambda: again.runs.board.active is None)
-        assert again.runs.board.runs[0].tables["data"]["batch_size"] == 48
+        await until(pilot, lambda: again.runs.active is None)
+        assert again.runs.started[0].tables["data"]["batch_size"] == 48
     assert WaitingRuns().adopt() == []
 
 
@@ -121,7 +121,7 @@ async def test_quit_can_forget_the_queue(make_app: MakeApp, until: Until) -> Non
         await queue_of_two(app, pilot, until)
         await pilot.press("q", "f")
         await until(pilot, lambda: not app.is_running)
-    assert app.runs.board.runs[1].monitor.status is RunStatus.STOPPED
+    assert app.runs.started[1].view.status is RunStatus.STOPPED
     assert WaitingRuns().adopt() == []
 
 
@@ -131,7 +131,7 @@ async def test_a_request_to_end_keeps_the_queue(
     app = make_app(ScriptedRunner(hold_after=8), preset="mnist-dense")
     async with app.run_test(size=(120, 40)) as pilot:
         await queue_of_two(app, pilot, until)
-        app.runs.leave()
+        app.handlers.leave()
         await until(pilot, lambda: not app.is_running)
     assert [run.preset for run in WaitingRuns().adopt()] == ["mnist-dense"]
 

@@ -302,7 +302,7 @@ async def of_app(
     texts: dict[str, str] = {}
     async with app.run_test(size=(200, 80)) as pilot:
         if source.endswith(".toml"):
-            assert await app.experiment.load(source)
+            assert await app.handlers.load(source)
             await pilot.pause()
         for key, area in (("1", "start"), ("2", "configure"), ("3", "stages")):
             await pilot.press(key)

@@ -22,7 +22,7 @@ async def test_report_puts_the_plan_beside_what_was_measured(
     record_run("mnist-ipu-pipelined")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("6")
         await pilot.pause()
         text = screen_text(app)
@@ -39,12 +39,12 @@ async def test_only_runs_with_the_same_settings_stand_beside_the_plan(
     record_run("mnist-ipu-pipelined", ["data.batch_size=32"], rate=99.0)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
-        app.runs.known.next_order()
+        await until(pilot, lambda: app.runs.records)
+        app.runs.next_order()
         await pilot.press("6")
         await pilot.pause()
         same = screen_text(app)
-        app.experiment.draft.set_text("data.batch_size", "128")
+        app.session.draft.set_text("data.batch_size", "128")
         await pilot.press("5", "6")
         await pilot.pause()
         other = screen_text(app)
@@ -60,7 +60,7 @@ async def test_a_cpu_has_the_measured_time_of_its_run(
     record_run("mnist-cpu", ["train.epochs=1"])
     app = make_app(preset="mnist-cpu")
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         for key in ("1", "2", "6"):
             await pilot.press(key)
             await pilot.pause()
@@ -105,7 +105,7 @@ async def test_memory_over_the_program_is_drawn_in_a_small_window(
         await pilot.pause()
         text = screen_text(app)
         width = app.query_one("#report-memory-text").content_size.width
-    plan = app.experiment.draft.plan
+    plan = app.session.draft.plan
     assert plan is not None
     chart = walk_parts(walk_memory(plan)[0])[0]
     assert isinstance(chart, Chart)
@@ -124,8 +124,8 @@ async def test_script_is_shown_copied_and_saved(
         assert "from tensorflow.python import ipu" in screen_text(app)
         await pilot.press("c")
         await pilot.pause()
-        assert app.experiment.draft.spec is not None
-        assert app.clipboard == export_script(app.experiment.draft.spec)
+        assert app.session.draft.spec is not None
+        assert app.clipboard == export_script(app.session.draft.spec)
         await pilot.press("e")
         await pilot.pause()
         await pilot.press("enter")
@@ -136,7 +136,7 @@ async def test_script_is_shown_copied_and_saved(
 
 async def test_wrong_experiment_has_no_script_but_a_reason(make_app: MakeApp) -> None:
     app = make_app()
-    app.experiment.draft.set_text("data.batch_size", "0")
+    app.session.draft.set_text("data.batch_size", "0")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("7")
         await pilot.pause()

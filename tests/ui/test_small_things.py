@@ -28,9 +28,9 @@ async def test_the_footer_of_a_live_run_shows_pause_and_stop(
     async with app.run_test(size=(80, 24)) as pilot:
         assert "p pause" not in screen_text(app)
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.events_seen == 5)
-        app.runs.refresh()
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.events_seen == 5)
+        app.runs.follow()
         await pilot.pause()
         footer = screen_text(app).splitlines()[-1]
         assert "p pause   s stop" in footer
@@ -59,10 +59,10 @@ async def test_the_palette_offers_what_can_be_done_now(
         titles = await palette_titles(app)
         assert titles.index("Stages: Balance") < titles.index("Report: Next IPU")
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.events_seen == 5)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.events_seen == 5)
         assert {"Stop the run", "Run: Resume"} <= set(await palette_titles(app))
-        app.experiment.draft.set({"data.batch_size": 48})
+        app.session.draft.set({"data.batch_size": 48})
         assert "Undo" in await palette_titles(app)
         run.control.stop.set()
 
@@ -93,7 +93,7 @@ def test_function_keys_are_in_the_order_of_the_digits() -> None:
 
 async def test_a_wider_window_shows_what_was_cut(make_app: MakeApp) -> None:
     app = make_app()
-    app.experiment.draft.set_text("execution.accumulation_reduction", "mean")
+    app.session.draft.set_text("execution.accumulation_reduction", "mean")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("2")
         await app.workers.wait_for_complete()
@@ -111,7 +111,7 @@ async def test_a_wider_window_shows_what_was_cut(make_app: MakeApp) -> None:
 
 async def test_a_wrong_field_that_the_filter_hides_is_told(make_app: MakeApp) -> None:
     app = make_app()
-    app.experiment.draft.set_text("execution.gradient_accumulation", "6")
+    app.session.draft.set_text("execution.gradient_accumulation", "6")
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("2", "slash", *"epochs", "enter")
         await pilot.pause()
@@ -203,9 +203,9 @@ async def test_only_a_line_that_parses_to_the_same_is_copied(
     taken: list[str] = []
     app.copy_to_clipboard = taken.append  # type: ignore[method-assign]
     async with app.run_test():
-        draft = app.experiment.draft
+        draft = app.session.draft
         draft.set_text(path, text)
-        app.experiment.copy_command()
+        app.handlers.copy_command()
     assert bool(taken) is copied
     for command in taken:
         change = shlex.split(command)[-1]

@@ -20,7 +20,7 @@ AREAS = {"start": "1", "configure": "2", "stages": "3", "report": "6", "script":
 async def settle(pilot: Pilot[None], app: WorkbenchApp) -> None:
     """Wait until everything that was asked for is drawn."""
     await app.workers.wait_for_complete()
-    app.runs.refresh()
+    app.runs.follow()
     await pilot.pause()
 
 
@@ -37,7 +37,7 @@ async def test_area(make_app: MakeApp, area: str, size: tuple[int, int]) -> None
 @pytest.mark.parametrize("size", SIZES)
 async def test_wrong_value(make_app: MakeApp, size: tuple[int, int]) -> None:
     app = make_app()
-    app.experiment.draft.set_text("execution.gradient_accumulation", "6")
+    app.session.draft.set_text("execution.gradient_accumulation", "6")
     async with app.run_test(size=size) as pilot:
         await pilot.press("2")
         await settle(pilot, app)
@@ -51,8 +51,8 @@ async def test_live_run(make_app: MakeApp, until: Until, size: tuple[int, int]) 
     app = make_app(ScriptedRunner(hold_after=18))
     async with app.run_test(size=size) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.events_seen == 19)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.events_seen == 19)
         app.main.area.refresh_area()
         await pilot.pause()
         check_snapshot(f"run-live-{size[0]}x{size[1]}", screen_text(app))
@@ -75,8 +75,8 @@ async def test_run_of_instances(
     app = make_app(runner, preset="mnist-popdist")
     async with app.run_test(size=size) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.events_seen == 20)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.events_seen == 20)
         app.main.area.refresh_area()
         await pilot.pause()
         if panel:
@@ -104,8 +104,8 @@ async def test_comparison(
         begin_at(run, hour)
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: len(app.runs.known.records) == 2)
-        app.runs.known.marked[:] = [run.run_id for run in two_runs]
+        await until(pilot, lambda: len(app.runs.records) == 2)
+        app.handlers.marked.keys[:] = [run.run_id for run in two_runs]
         await pilot.press("5")
         await settle(pilot, app)
         check_snapshot(f"compare-{size[0]}x{size[1]}", screen_text(app))
@@ -118,8 +118,8 @@ async def test_comparison_of_five(
     keys = record_five()
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: len(app.runs.known.records) == 5)
-        app.runs.known.marked[:] = keys
+        await until(pilot, lambda: len(app.runs.records) == 5)
+        app.handlers.marked.keys[:] = keys
         await pilot.press("5")
         await settle(pilot, app)
         check_snapshot(f"compare-five-{size[0]}x{size[1]}", screen_text(app))
@@ -152,8 +152,8 @@ async def test_question_before_stopping(make_app: MakeApp, until: Until) -> None
     app = make_app(ScriptedRunner(hold_after=4))
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.events_seen == 5)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.events_seen == 5)
         app.main.area.refresh_area()
         await pilot.press("s")
         await pilot.pause()

@@ -12,9 +12,9 @@ from tests.ui.runs.scripted_runs import record_run
 from tests.ui.screen_text import screen_text
 from workbench.experiment.preset_store import list_presets
 from workbench.runs.events import RunStatus
-from workbench.ui.screens.open_model import OpenModel
+from workbench.ui.dialogs.open_model import OpenModel
+from workbench.ui.sidebar import Sidebar
 from workbench.ui.widgets.flow_text import FlowText
-from workbench.ui.widgets.sidebar import Sidebar
 
 
 async def test_every_preset_stands_in_the_list_below_its_group(
@@ -41,7 +41,7 @@ async def test_default_preset_shows_its_description_and_plan(make_app: MakeApp) 
 
 async def test_a_long_change_has_one_bullet(make_app: MakeApp) -> None:
     app = make_app(preset="mnist-dense-8-stages")
-    app.experiment.draft.set({"pipeline.stages": [0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7]})
+    app.session.draft.set({"pipeline.stages": [0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7]})
     async with app.run_test(size=(120, 40)):
         text = screen_text(app)
     assert "• pipeline.stages=[0," in text
@@ -57,7 +57,7 @@ async def test_printed_figures_of_the_document_are_shown(make_app: MakeApp) -> N
 
 async def test_a_changed_experiment_is_not_the_documents(make_app: MakeApp) -> None:
     app = make_app(preset="mnist-cpu")
-    app.experiment.draft.set({"train.learning_rate": 0.1})
+    app.session.draft.set({"train.learning_rate": 0.1})
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         about = app.query_one("#about", FlowText).render().plain
@@ -69,7 +69,7 @@ async def test_arrow_picks_another_preset(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("down")
-        assert app.experiment.current_preset == "mnist-dense"
+        assert app.session.current_preset == "mnist-dense"
         await pilot.press("enter")
         await pilot.pause()
         assert app.main.area.name == "configure"
@@ -99,7 +99,7 @@ async def test_recorded_runs_are_listed_with_status_in_words(
     record_run("mnist-ipu-pipelined", status=RunStatus.STOPPED)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.pause()
         text = screen_text(app)
     assert "stopped" in text

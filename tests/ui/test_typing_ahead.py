@@ -16,8 +16,8 @@ async def test_field_takes_keys_in_the_order_of_typing(
         await pilot.press("2", "enter")
         await pilot.pause()
         send_at_once(app, "backspace", *"123456", "left", "backspace", "enter")
-        await until(pilot, lambda: app.experiment.draft.changed())
-        assert app.experiment.draft.text("data.batch_size") == "12346"
+        await until(pilot, lambda: app.session.draft.changed())
+        assert app.session.draft.text("data.batch_size") == "12346"
 
 
 async def test_field_can_be_opened_and_typed_in_one_go(
@@ -28,7 +28,7 @@ async def test_field_can_be_opened_and_typed_in_one_go(
         await pilot.press("2")
         send_at_once(app, "enter", *"128", "enter", "3")
         await until(pilot, lambda: app.main.area.name == "stages")
-        assert app.experiment.draft.text("data.batch_size") == "128"
+        assert app.session.draft.text("data.batch_size") == "128"
 
 
 async def test_enter_before_the_terminal_is_set_up_is_enter(
@@ -38,7 +38,7 @@ async def test_enter_before_the_terminal_is_set_up_is_enter(
     async with app.run_test(size=(120, 40)) as pilot:
         send_at_once(app, "slash", *"bert", "ctrl+j", "3")
         await until(pilot, lambda: app.main.area.name == "stages")
-        assert app.experiment.current_preset == "bert-large-pod16"
+        assert app.session.current_preset == "bert-large-pod16"
 
 
 async def test_save_dialog_writes_the_whole_name(

@@ -6,8 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_context import RunControl
+from workbench.store_json import RecordError
 
 
 def doubled(task: tuple[int, str], control: RunControl) -> int:

@@ -151,7 +151,7 @@ def test_nothing_is_imported_that_is_not_trusted(tmp_path: Path) -> None:
 
 def test_what_is_not_there_is_no_question_of_trust(tmp_path: Path) -> None:
     source = f"{tmp_path / 'none.py'}:build"
-    assert untrusted_sources({"model": {"source": source}}) == []
+    assert untrusted_sources({"model": {"source": source}}) == {}
     with pytest.raises(SourceError, match="No such file"):
         check_may_run(parse_source(source))
 

@@ -30,11 +30,11 @@ from workbench.locations import user_presets_directory
 from workbench.models.model_source import SourceError
 from workbench.models.source_files import checked_config
 from workbench.runs.events import RunStatus
-from workbench.runs.record_files import RecordError, has_writer, read_lines
 from workbench.runs.run_checkpoint import Checkpoint, latest, load, save
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import list_runs, open_run
 from workbench.settings import load_settings
+from workbench.store_json import RecordError, has_writer, read_lines
 from workbench.sweeps.sweep_record import SweepRecord
 
 

@@ -27,11 +27,11 @@ from workbench.experiment.preset_store import PresetError, load_preset
 from workbench.experiment.validation import validate
 from workbench.planning.experiment_plan import plan_experiment, plan_request
 from workbench.runs.event_json import event_from_json, to_line
-from workbench.runs.record_files import RecordError, read_lines
 from workbench.runs.run_checkpoint import load
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import open_run
 from workbench.script_export import ScriptError, export_script
+from workbench.store_json import RecordError, read_lines
 from workbench.sweeps.sweep_grid import Axis
 from workbench.sweeps.sweep_record import SweepDefinition, SweepRecord
 from workbench.views.run import report_page

@@ -29,14 +29,15 @@ ELSEWHERE = (
     "headless/commands",
     "headless/output.py",
     "ui/areas/area.py",
-    "ui/controllers/runs.py",
-    "ui/controllers/scripts.py",
-    "ui/screens/open_model.py",
-    "ui/screens/open_script.py",
+    "services/refused.py",
+    "services/scripts.py",
+    "ui/handlers.py",
+    "ui/dialogs/open_model.py",
+    "ui/dialogs/open_script.py",
     "__main__.py",
 )
 """What opens files that the user names, of the package, or on another machine."""
-OWN = ("self", "self._runs", "self._controller", "self.scripts", "self._runs.keeping")
+OWN = ("self", "self._handlers")
 """Objects with methods of such names."""
 OPENING = {
     *("open", "read_text", "read_bytes", "write_text", "write_bytes", "touch"),
@@ -54,7 +55,7 @@ ALLOWED = {
     ("backends/estimator_training.py", "unlink"),
     # Descriptors that lead nowhere, or are open already.
     ("headless/native_output.py", "open"),
-    ("ui/native_log.py", "open"),
+    ("ui/launch.py", "open"),
 }
 
 

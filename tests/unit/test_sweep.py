@@ -21,9 +21,9 @@ from workbench.headless.exit_codes import ExitCode
 from workbench.headless.main import main
 from workbench.instances.instance_job import InstanceJob
 from workbench.planning.experiment_plan import plan_experiment
-from workbench.runs.record_files import RecordError, UnknownRecord
 from workbench.runs.run_context import NoMachines, RunControl
 from workbench.runs.run_store import list_runs
+from workbench.store_json import RecordError, UnknownRecord
 from workbench.sweeps.sweep import default_jobs, run_sweep
 from workbench.sweeps.sweep_grid import Point, parse_grid
 from workbench.sweeps.sweep_point import PointResult, experiment_at, ranked

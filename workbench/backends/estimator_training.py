@@ -35,10 +35,10 @@ from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.topology import topology
 from workbench.locations import hardware_file
 from workbench.runs.events import Compiling
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_checkpoint import load
 from workbench.runs.run_context import RunContext
 from workbench.runs.run_observer import RunObserver
+from workbench.store_json import RecordError
 
 _UNFINISHED = re.compile(r"\.tempstate\d+$|^checkpoint\w*\.tmp[0-9a-f]{32}$")
 """How `SaveV2` and `atomic_write_string_to_file` name what they have not finished."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from workbench.runs.record_files import RecordError, explained
+from workbench.store_json import RecordError, explained
 
 _REASONS = {f"; {os.strerror(number)}": number for number in errno.errorcode}
 """How TensorFlow's `IOError` ends what it says, by the number that it came from."""

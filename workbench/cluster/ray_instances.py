@@ -28,7 +28,6 @@ from workbench.cluster.room import lack_of_room, reserved
 from workbench.cluster.shipped_files import ShippedFiles
 from workbench.instances.instance_job import COMMAND, InstanceJob
 from workbench.instances.starting import Left, Said
-from workbench.runs.record_files import RecordError, explained
 from workbench.runs.run_context import InstanceFailure, RunControl
 from workbench.store_files import (
     files_below,
@@ -39,6 +38,7 @@ from workbench.store_files import (
     remove_file,
     replace_file,
 )
+from workbench.store_json import RecordError, explained
 
 _LOOK_EVERY_S = 0.2
 _STOPPING_S = 4.0

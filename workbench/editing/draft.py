@@ -29,6 +29,8 @@ class Draft:
     def __init__(self, preset: Preset, also: Check = lambda tables: ()) -> None:
         """Begin with a preset; `also` tells what else is wrong with its values."""
         self.preset, self._also = preset, also
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after every change, by whoever makes it."""
         self._states: list[Mapping[str, Any]] = [preset.tables]
         self._position = 0
         self._checked: _Checked | None = None
@@ -74,7 +76,7 @@ class Draft:
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """Stage of every layer; a list that cannot be one is mended the nearest way."""
+        """Stage of every layer; a list that cannot be one is repaired."""
         model = _model(self.spec, self.tables)
         if model is None:
             return ()
@@ -118,7 +120,7 @@ class Draft:
 
     @property
     def blocking(self) -> Problem | None:
-        """What has to be mended first before the experiment can start."""
+        """What has to be fixed first before the experiment can start."""
         blocking = (p for p in self.problems if p.severity is not Severity.WARNING)
         return next(blocking, None)
 
@@ -207,6 +209,7 @@ class Draft:
         if not self.can_undo:
             return False
         self._position -= 1
+        self.on_change()
         return True
 
     def redo(self) -> bool:
@@ -214,6 +217,7 @@ class Draft:
         if not self.can_redo:
             return False
         self._position += 1
+        self.on_change()
         return True
 
     def _push(self, tables: Mapping[str, Any]) -> None:
@@ -221,6 +225,7 @@ class Draft:
             return
         self._states[self._position + 1 :] = [tables]
         self._position += 1
+        self.on_change()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ipu_runtime.plan.plain_data import plain
 from workbench.editing.draft import Draft
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.model_tables import tables_for_file
 from workbench.experiment.preset_store import Preset
 from workbench.locations import drafts_directory
-from workbench.store_files import (
-    make_root,
-    names_in,
-    read_file,
-    remove_file,
-    replace_file,
-)
+from workbench.store_files import make_root, names_in, remove_file
+from workbench.store_json import RecordError, explained, load_json, replace_json
 
 _FORMAT = 1
 _MOST_BYTES = 8 * 2**20
@@ -45,7 +38,8 @@ def keep_draft(draft: Draft) -> None:
     preset, changes = draft.preset, changes_of(draft)
     path = drafts_directory() / f"{quote(preset.name, safe='')}.json"
     if not changes:
-        remove_file(path)
+        with explained(path):
+            remove_file(path)
         return
     content = {
         "format": _FORMAT,
@@ -54,8 +48,9 @@ def keep_draft(draft: Draft) -> None:
         "changes": changes,
         "tables": tables_for_file(preset.tables),
     }
-    make_root(path.parent)
-    replace_file(path, json.dumps(plain(content)))
+    with explained(path):
+        make_root(path.parent)
+    replace_json(path, content)
 
 
 def kept_drafts() -> tuple[list[KeptDraft], list[str]]:
@@ -73,7 +68,7 @@ def kept_drafts() -> tuple[list[KeptDraft], list[str]]:
 
 def _read(file: Path) -> KeptDraft | None:
     try:
-        row = json.loads(read_file(file, _MOST_BYTES))
+        row = load_json(file, _MOST_BYTES)
         preset = Preset(str(row["preset"]), Path(row["path"]), dict(row["tables"]))
         # A later version may know other fields.
         changes = {
@@ -81,6 +76,6 @@ def _read(file: Path) -> KeptDraft | None:
             for path, value in row["changes"].items()
             if path in FIELD_OF_PATH
         }
-    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+    except (RecordError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return KeptDraft(preset, changes)

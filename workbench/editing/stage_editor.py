@@ -10,7 +10,7 @@ from ipu_runtime.plan.plan import LayerPlan
 from ipu_runtime.plan.quantities import change
 from ipu_runtime.plan.rules.weight_updates import update_changes
 from workbench.editing.draft import Draft
-from workbench.editing.mending import change_words
+from workbench.editing.fixes import change_words
 from workbench.editing.stage_counts import staged_values
 from workbench.editing.stage_moves import Move
 
@@ -63,7 +63,7 @@ class StageEditor:
             values |= staged_values(self.draft.tables, stages)
         return self._set(values, move.text)
 
-    def mend(self, values: Mapping[str, Any]) -> Edited:
+    def fix(self, values: Mapping[str, Any]) -> Edited:
         """Set what would let the experiment run."""
         if not values:
             return Edited("no message proposes a value", done=False)

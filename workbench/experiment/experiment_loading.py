@@ -132,7 +132,7 @@ def recorded_experiment(
         trust: Whether the user says that its code may run; a record cannot.
         calls: Whether it may run now; otherwise what was read before has to do.
     """
-    unknown = (*_unknown_content(tables),)
+    unknown = (*unknown_content(tables),)
     if unknown:
         return None, unknown
     return read_and_checked(tables, tell, trust=trust, calls=calls)
@@ -152,18 +152,19 @@ def read_and_checked(
     return (None, problems) if problems else validate(tables)
 
 
-def untrusted_sources(tables: Mapping[str, Any]) -> list[ModelSource]:
-    """Return the code of an experiment that the user is to be asked about."""
-    found = []
-    for _, text in _sources_in(tables):
+def untrusted_sources(tables: Mapping[str, Any]) -> dict[str, ModelSource]:
+    """Return the code to ask the user about, by the field that names it."""
+    found = {}
+    for section, text in _sources_in(tables):
         # What names nothing is said where the experiment is checked.
         with suppress(SourceError):
             source = parse_source(text)
-            found += [source] if needs_trust(source) else []
+            if needs_trust(source):
+                found[_SOURCE_OF[section]] = source
     return found
 
 
-def _unknown_content(tables: Mapping[str, Any]) -> Iterator[Problem]:
+def unknown_content(tables: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what a record says nothing of: it could be anything by now."""
     for section, text in _sources_in(tables):
         known = field_value(tables, f"{section}.{CONTENT}")

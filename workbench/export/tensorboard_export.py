@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from workbench.runs.events import EpochEnded, Evaluated, Event, Progressed
-from workbench.runs.record_files import explained
 from workbench.runs.series import AVERAGED, METRICS
+from workbench.store_json import explained
 
 _TITLES = {
     "loss": "loss",

@@ -9,14 +9,6 @@ from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.reports.plain_text import plain_line, plain_text
 
 
-class UsageError(Exception):
-    """The command line or the preset is wrong; main reports it and exits with 2."""
-
-    def __init__(self, problems: Iterable[Problem], file: str = "") -> None:
-        self.problems, self.file = tuple(problems), file
-        super().__init__("; ".join(str(problem) for problem in self.problems))
-
-
 def say(text: str) -> None:
     """Tell something that is not a result."""
     if sys.stderr is None or sys.stderr.closed:

@@ -11,12 +11,13 @@ from typing import Any, NoReturn, Protocol
 from ipu_runtime.reports.plain_text import plain_line
 from workbench.cluster.place import ClusterError
 from workbench.experiment.preset_store import DEFAULT_HEADLESS_PRESET, PresetError
-from workbench.headless.diagnostics import UsageError, report_problems, say
+from workbench.headless.diagnostics import report_problems, say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import discard_output
 from workbench.locations import NoHomeError
-from workbench.runs.record_files import RecordError
 from workbench.scripts.script_command import ScriptCommand
+from workbench.services.refused import Refused
+from workbench.store_json import RecordError
 
 COMMANDS = {
     "presets": "workbench.headless.commands.presets_command",
@@ -63,9 +64,9 @@ def main(
         if args.command != "exec":
             # A script's streams are its own; Python looks after them when it leaves.
             sys.stdout.flush()
-    except UsageError as error:
+    except Refused as error:
         report_problems(error.problems, error.file)
-        return ExitCode.USAGE
+        return error.code
     except PresetError as error:
         report_problems([error.as_problem()])
         return ExitCode.USAGE

@@ -7,17 +7,16 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.quantities import four_digits
 from ipu_runtime.reports.document import Document
 from ipu_runtime.reports.plain_text import plain_line, plain_text
 from ipu_runtime.system.file_replacing import replace_file
-from workbench.headless.diagnostics import UsageError, say
-from workbench.runs.record_files import explained
+from workbench.headless.diagnostics import say
+from workbench.store_json import explained
 from workbench.views.cells import cell_width, pad
 from workbench.views.layout import TextStyle, document_text
 
@@ -80,20 +79,6 @@ def discard_output() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
-
-
-def check_target(option: str, target: Path | str | None, source: str) -> None:
-    """Refuse to write over the file that an experiment, model or script comes from."""
-    if target is None:
-        return
-    # A function of a file is named after it: model.py:build.
-    for name in (source, source.rpartition(":")[0]):
-        read = Path(os.path.expanduser(name))
-        # What cannot be looked at is not there, and a reader says so.
-        with suppress(OSError):
-            if name and read.samefile(os.path.expanduser(target)):
-                text = f"{read} is read"
-                raise UsageError([Problem(option, text, "choose another file")])
 
 
 def write_text(path: Path, text: str) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.plan_json import plan_to_json
-from ipu_runtime.plan.problem import Problem
 from ipu_runtime.reports.document import Document, Section
-from workbench.headless.diagnostics import UsageError, say
-from workbench.headless.experiment_argument import read_experiment
+from workbench.headless.arguments import read_experiment
+from workbench.headless.diagnostics import say
 from workbench.headless.output import print_document, print_line
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.planning.plan_gate import (
@@ -21,7 +20,8 @@ from workbench.planning.plan_gate import (
     compared_table,
     parse_condition,
 )
-from workbench.runs.record_files import UnknownRecord, read_json
+from workbench.services.refused import Refused
+from workbench.store_json import UnknownRecord, read_json
 
 
 def add_gate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def read_gate(args: argparse.Namespace) -> tuple[list[Condition], PlanFigures | 
     try:
         conditions = [parse_condition(text, compared=compared) for text in args.fail_if]
     except GateError as error:
-        raise UsageError([Problem("--fail-if", str(error))]) from error
+        raise Refused(str(error), where="--fail-if") from error
     return conditions, _other_plan(args) if compared else None
 
 
@@ -63,7 +63,7 @@ def gate_keeps(
     try:
         broken = [text for each in conditions if (text := each.broken_by(plan, other))]
     except GateError as error:
-        raise UsageError([Problem("--fail-if", str(error))]) from error
+        raise Refused(str(error), where="--fail-if") from error
     for text in broken:
         say(text)
     return not broken
@@ -87,12 +87,12 @@ def _other_plan(args: argparse.Namespace) -> PlanFigures:
         other = argparse.Namespace(**{**vars(args), "experiment": name, "changes": []})
         plan = plan_to_json(plan_experiment(read_experiment(other)[0]))
     if reason := plan.get("not_modelled"):
-        raise UsageError([Problem("--compare", f"{name} has no figures; {reason}")])
+        raise Refused(f"{name} has no figures; {reason}", where="--compare")
     try:
         compared_table(plan, plan, name)
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise UsageError(
-            [Problem("--compare", f"{name} holds no plan with figures")]
+        raise Refused(
+            f"{name} holds no plan with figures", where="--compare"
         ) from error
     return plan
 

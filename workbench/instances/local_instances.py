@@ -18,8 +18,8 @@ from ipu_runtime.popdist.launched_job import (
 )
 from workbench.instances.instance_job import COMMAND, InstanceJob
 from workbench.instances.starting import Left, Said
-from workbench.runs.record_files import explained
 from workbench.store_files import make_directory, open_to_append
+from workbench.store_json import explained
 
 Process = subprocess.Popen[str]
 

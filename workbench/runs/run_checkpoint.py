@@ -21,7 +21,6 @@ import numpy.typing as npt
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.datasets.unreadable import UNREADABLE
 from ipu_runtime.plan.plain_data import plain
-from workbench.runs.record_files import RecordError, explained, readable
 from workbench.store_files import (
     all_names_in,
     make_directory,
@@ -29,6 +28,7 @@ from workbench.store_files import (
     remove_file,
     replace_file,
 )
+from workbench.store_json import RecordError, explained, readable
 
 Array = npt.NDArray[Any]
 

@@ -10,9 +10,9 @@ from stat import S_ISLNK
 from typing import Any
 
 from workbench.runs.events import RunStatus
-from workbench.runs.record_files import RecordError, load_json, safe_name
 from workbench.store_files import first_damage
 from workbench.store_index import Stamp, StoreIndex
+from workbench.store_json import RecordError, load_json, safe_name
 
 Description = Mapping[str, Any]
 

@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from workbench.runs.record_files import (
+from workbench.runs.run_store import StoredRun
+from workbench.runs.whole_directories import discard_directory, remove_leftovers
+from workbench.store_files import remove_file
+from workbench.store_json import (
     RecordError,
     WriterLock,
     explained,
@@ -20,9 +23,6 @@ from workbench.runs.record_files import (
     replace_json,
     safe_name,
 )
-from workbench.runs.run_store import StoredRun
-from workbench.runs.whole_directories import discard_directory, remove_leftovers
-from workbench.store_files import remove_file
 
 _FILE = "notes.json"
 _LONGEST = 500

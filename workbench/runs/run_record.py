@@ -20,16 +20,6 @@ from typing import Any
 from workbench.locations import runs_directory
 from workbench.runs.event_json import event_line, event_to_json, to_line
 from workbench.runs.events import EpochEnded, Evaluated, Event, RunEnded, RunStatus
-from workbench.runs.record_files import (
-    RecordError,
-    WriterLock,
-    append_line,
-    explained,
-    overwrite_json,
-    read_json,
-    replace_json,
-    safe_name,
-)
 from workbench.runs.whole_directories import claim_directory, remove_leftovers
 from workbench.store_files import (
     first_damage,
@@ -39,6 +29,16 @@ from workbench.store_files import (
     names_in,
     open_to_append,
     remove_unfinished,
+)
+from workbench.store_json import (
+    RecordError,
+    WriterLock,
+    append_line,
+    explained,
+    overwrite_json,
+    read_json,
+    replace_json,
+    safe_name,
 )
 
 FORMAT = 1

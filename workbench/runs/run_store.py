@@ -19,7 +19,12 @@ from workbench.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.runs.record_files import (
+from workbench.runs.run_index import describe, listed_descriptions
+from workbench.runs.run_record import RunRecord, last_number
+from workbench.runs.series import RunSeries, series_of
+from workbench.store_files import exists
+from workbench.store_index import Stamp
+from workbench.store_json import (
     MOST_BYTES,
     RecordError,
     UnknownRecord,
@@ -30,11 +35,6 @@ from workbench.runs.record_files import (
     readable,
     safe_name,
 )
-from workbench.runs.run_index import describe, listed_descriptions
-from workbench.runs.run_record import RunRecord, last_number
-from workbench.runs.series import RunSeries, series_of
-from workbench.store_files import exists
-from workbench.store_index import Stamp
 
 LATEST = "latest"
 MOST_PLAN_BYTES = 64 * 2**20
@@ -115,19 +115,7 @@ class StoredRun:
 
     def timed_events(self) -> list[tuple[float, Event]]:
         """Return what happened with its time, in seconds since 1970; 0 if unknown."""
-        events: list[tuple[float, Event]] = []
-        for row in self._rows():
-            if row.get("event") == "resumed":
-                place = _whole(row.get("first_epoch")) or 1, _whole(row.get("step"))
-                events = [item for item in events if _stays(item[1], *place)]
-                continue
-            event = event_from_json(row)
-            if event is not None:
-                at = row.get("time")
-                if not isinstance(at, float) or not math.isfinite(at):
-                    at = 0.0
-                events.append((at, event))
-        return events
+        return lasting_events(self._rows())
 
     def seconds(self) -> float:
         """Return how long processes have worked on it, as far as events tell."""
@@ -152,6 +140,23 @@ class StoredRun:
     def tables_to_go_on_with(self) -> Mapping[str, Any]:
         """Return the experiment; raise if it cannot be read, and may be another."""
         return _sections(load_json(self.directory / "run.json").get("spec"))
+
+
+def lasting_events(rows: Iterable[Mapping[str, Any]]) -> list[tuple[float, Event]]:
+    """Return the events of a record's rows, without what a resumed run did again."""
+    events: list[tuple[float, Event]] = []
+    for row in rows:
+        if row.get("event") == "resumed":
+            place = _whole(row.get("first_epoch")) or 1, _whole(row.get("step"))
+            events = [item for item in events if _stays(item[1], *place)]
+            continue
+        event = event_from_json(row)
+        if event is not None:
+            at = row.get("time")
+            if not isinstance(at, float) or not math.isfinite(at):
+                at = 0.0
+            events.append((at, event))
+    return events
 
 
 def _stays(event: Event, first_epoch: int, step: int) -> bool:

@@ -32,7 +32,6 @@ from workbench.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_context import (
     Backend,
     InstanceFailure,
@@ -44,6 +43,7 @@ from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import open_run
 from workbench.runs.run_summary import noted, summary_of
 from workbench.store_files import open_to_append
+from workbench.store_json import RecordError
 
 Emit = Callable[[Event], None]
 

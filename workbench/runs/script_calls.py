@@ -10,9 +10,9 @@ from ipu_runtime.plan.planner import make_plan
 from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.request_json import request_from_json
 from workbench.runs.events import CallBegan, CallEnded
-from workbench.runs.record_files import RecordError, load_json
 from workbench.runs.run_store import MOST_PLAN_BYTES, StoredRun
 from workbench.runs.series import RunSeries
+from workbench.store_json import RecordError, load_json
 
 _FILE = re.compile(r"plans/\d{1,6}\.json")
 MAIN_PLAN = "plan.json"

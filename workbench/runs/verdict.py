@@ -10,10 +10,10 @@ from ipu_runtime.plan.quantities import four_digits
 from workbench.experiment.printed_figures import PrintedFigures
 from workbench.experiment.tables import field_value
 from workbench.runs.events import RunStatus
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 
 
-def verdict(monitor: RunMonitor, printed: PrintedFigures) -> str:
+def verdict(monitor: RunView, printed: PrintedFigures) -> str:
     """Return what the run reached; for a run that broke, why."""
     if monitor.status is RunStatus.FAILED:
         return f"failed: {monitor.message}"
@@ -41,7 +41,7 @@ def verdict(monitor: RunMonitor, printed: PrintedFigures) -> str:
     return f"stopped: {text}" if monitor.status is RunStatus.STOPPED else text
 
 
-def _of_calls(monitor: RunMonitor) -> str:
+def _of_calls(monitor: RunView) -> str:
     """Return what a script reached that has no epochs."""
     curve = monitor.series.series().curve("loss")
     count = len(monitor.calls)
@@ -52,8 +52,8 @@ def _of_calls(monitor: RunMonitor) -> str:
     return f"{text}; loss {four_digits(curve.last)} after {unit}"
 
 
-def remedy(monitor: RunMonitor, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that may mend a failed run: of a loss that is no number."""
+def remedy(monitor: RunView, tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that may fix a failed run: of a loss that is no number."""
     broken = monitor.series.series().curve("loss").first_broken
     rate = field_value(tables, "train.learning_rate")
     if monitor.status is not RunStatus.FAILED or broken is None:

@@ -10,20 +10,20 @@ from stat import S_ISDIR
 from typing import Any
 
 from workbench.locations import NoHomeError, waiting_directory
-from workbench.runs.record_files import (
-    RecordError,
-    WriterLock,
-    explained,
-    has_writer,
-    read_json,
-    replace_json,
-)
 from workbench.store_files import (
     make_directory,
     make_root,
     names_in,
     remove_tree,
     status_of,
+)
+from workbench.store_json import (
+    RecordError,
+    WriterLock,
+    explained,
+    has_writer,
+    read_json,
+    replace_json,
 )
 
 

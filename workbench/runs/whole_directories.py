@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.runs.record_files import WriterLock, explained
 from workbench.store_files import (
     exists,
     locked_directory,
@@ -23,6 +22,7 @@ from workbench.store_files import (
     remove_tree,
     rename,
 )
+from workbench.store_json import WriterLock, explained
 
 _HIDDEN = re.compile(r"\..+\.(new|deleted)")
 

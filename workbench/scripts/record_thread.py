@@ -11,9 +11,9 @@ from contextlib import suppress
 from functools import partial
 
 from workbench.runs.events import Event
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_record import RunRecord
 from workbench.scripts.script_log import ScriptLog
+from workbench.store_json import RecordError
 
 _EVERY_S = 0.1
 """Numbers are in the record after this time."""

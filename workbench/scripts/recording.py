@@ -12,21 +12,24 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.engine.watch.observer import ProgramCall, process_observed_by
+from ipu_runtime.plan.placements import placed
+from ipu_runtime.plan.plain_data import plain
 from ipu_runtime.plan.plan import Plan
 from ipu_runtime.plan.plan_json import plan_to_json
+from ipu_runtime.plan.request import PlanRequest
 from ipu_runtime.plan.request_json import request_to_json
 from workbench.error_line import telling_line
+from workbench.experiment.ipu_tables import nested_ipu
 from workbench.locations import NoHomeError
 from workbench.runs.events import Event, RunEnded, RunStarted, RunStatus
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_summary import noted
 from workbench.runs.series import TRAINING
 from workbench.scripts.git_commit import commit_of
-from workbench.scripts.program_tables import program_tables
 from workbench.scripts.record_thread import RecordThread
 from workbench.scripts.script_log import copied_output
 from workbench.scripts.script_observer import ScriptObserver
+from workbench.store_json import RecordError
 
 
 class ScriptRecording:
@@ -35,9 +38,14 @@ class ScriptRecording:
     Nothing that goes wrong here may change what the script does.
     """
 
-    def __init__(self, overridden: Sequence[object] = ()) -> None:
-        """Record what happens, and in the end what was overridden until then."""
-        self._overridden = overridden
+    def __init__(self, overridden: Sequence[object] = (), tell: int = -1) -> None:
+        """Record what happens.
+
+        Args:
+            overridden: What was overridden until the end.
+            tell: Descriptor through which the record's id is told; -1 for nobody.
+        """
+        self._overridden, self._tell = overridden, tell
         self._record: RunRecord | None = None
         self._thread: RecordThread | None = None
         self._watching = ExitStack()
@@ -61,6 +69,7 @@ class ScriptRecording:
         }
         try:
             record = RunRecord.create(self._tables, file.name)
+            self._tell_record(record.run_id)
         except (RecordError, NoHomeError, OSError) as error:
             print(f"ipu-workbench: {error}; no record is kept", file=sys.stderr)
             return
@@ -71,6 +80,12 @@ class ScriptRecording:
         observer = ScriptObserver(self._send, self._keep_plan)
         self._watching.enter_context(copied_output(self._thread.keep))
         self._watching.enter_context(process_observed_by(observer))
+
+    def _tell_record(self, run_id: str) -> None:
+        """Tell who has started this process, and keep the pipe from the script."""
+        if self._tell >= 0:
+            with os.fdopen(self._tell, "w") as parent:
+                parent.write(f"{run_id}\n")
 
     def ended(self, code: int, error: BaseException | None) -> None:
         """Write how the script ended, and let go of the record."""
@@ -140,3 +155,39 @@ def _outcome(code: int, error: BaseException | None) -> tuple[RunStatus, str]:
     # Who ends a script from outside says there why.
     reasons = getattr(error, "__notes__", [f"the script ended with exit code {code}"])
     return RunStatus.FAILED, "; ".join(reasons)
+
+
+def program_tables(call: ProgramCall) -> dict[str, Any]:
+    """Return the settings of a call, so that runs of scripts can be compared."""
+    request = call.planned.request
+    if request is None:
+        return {}
+    tables: dict[str, Any] = {
+        "data": {"batch_size": request.batch_size},
+        "model": {"dtype": request.model.dtype},
+        "train": {"optimizer": request.optimizer, "epochs": call.epochs},
+        "execution": {
+            "steps_per_execution": request.steps_per_execution,
+            "gradient_accumulation": request.gradient_accumulation,
+            "system": request.system,
+        },
+        "ipu": {"auto_select_ipus": request.ipus, **nested_ipu(request.config)},
+        **_pipeline(request),
+    }
+    content: dict[str, Any] = plain(tables)
+    return content
+
+
+def _pipeline(request: PlanRequest) -> dict[str, Any]:
+    pipeline = request.pipeline
+    if pipeline is None:
+        return {}
+    return {
+        "pipeline": {
+            "stages": list(pipeline.stage_of_layer),
+            "schedule": pipeline.schedule,
+            "recomputation": pipeline.recomputation,
+            "device_mapping": list(pipeline.device_mapping),
+            **placed(pipeline),
+        }
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,16 +54,18 @@ class ScriptCommand:
     @property
     def line(self) -> str:
         """The command as one types it."""
-        return shlex.join(["ipu-workbench", "exec", *self._rest(self.file)])
+        words = [*self.options, self.file, *self.arguments]
+        return shlex.join(["ipu-workbench", "exec", *words])
 
-    @property
-    def process(self) -> list[str]:
-        """The command as a process of its own; a folder's modules are not ours."""
+    def exec_words(self, *options: str) -> list[str]:
+        """Return the command for a process that runs elsewhere, with more options."""
         file = str(self.path.absolute())
-        return [sys.executable, "-P", "-m", "workbench", "exec", *self._rest(file)]
+        return ["exec", *options, *self.options, file, *self.arguments]
 
-    def _rest(self, file: str) -> list[str]:
-        return [*self.options, file, *self.arguments]
+    def capture_words(self, output: str) -> list[str]:
+        """Return the command that captures the script to a file."""
+        file = str(self.path.absolute())
+        return ["capture", "--output", output, file, "--", *self.arguments]
 
 
 def recorded_command(script: Mapping[str, Any]) -> ScriptCommand | None:

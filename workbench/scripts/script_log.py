@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from workbench.runs.record_files import explained
 from workbench.store_files import open_to_append
+from workbench.store_json import explained
 
 _MOST_CHARACTERS = 20_000_000
 _PIECE = 1 << 16

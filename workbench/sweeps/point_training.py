@@ -18,9 +18,9 @@ from workbench.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_context import NoMachines, RunControl
 from workbench.runs.run_store import StoredRun, list_runs, open_run
+from workbench.store_json import RecordError
 from workbench.sweeps.sweep_grid import Point
 from workbench.sweeps.sweep_point import (
     PointExperiment,

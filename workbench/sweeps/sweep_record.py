@@ -11,7 +11,15 @@ from typing import Any
 
 from workbench.locations import sweeps_directory
 from workbench.runs.event_json import to_line
-from workbench.runs.record_files import (
+from workbench.runs.whole_directories import claim_directory, remove_leftovers
+from workbench.store_files import (
+    exists,
+    make_root,
+    names_in,
+    read_file,
+    status_of,
+)
+from workbench.store_json import (
     RecordError,
     UnknownRecord,
     WriterLock,
@@ -21,14 +29,6 @@ from workbench.runs.record_files import (
     readable,
     replace_json,
     safe_name,
-)
-from workbench.runs.whole_directories import claim_directory, remove_leftovers
-from workbench.store_files import (
-    exists,
-    make_root,
-    names_in,
-    read_file,
-    status_of,
 )
 from workbench.sweeps.halving import Halving
 from workbench.sweeps.sweep_grid import Axis

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Generic, TypeVar
 
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_context import RunControl
+from workbench.store_json import RecordError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

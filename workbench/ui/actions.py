@@ -199,7 +199,7 @@ FOOTER_KEYS = 6
 HELP = "app.help_here"
 LIVE = ("run.pause", "run.stop")
 """Offered only while a run is live, and then before all else."""
-MENDING = ("field.suggestion", "stage.mend")
+FIXES = ("field.suggestion", "stage.mend")
 """Offered only where there is something to set."""
 
 

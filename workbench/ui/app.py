@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,14 @@ from textual.theme import BUILTIN_THEMES
 
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.locations import NoHomeError
-from workbench.runs.record_files import RecordError
-from workbench.scripts.script_command import ScriptCommand
+from workbench.services.runs import Runs
+from workbench.services.session import Session
 from workbench.settings import remember
+from workbench.store_json import RecordError
 from workbench.ui.actions import (
     ACTIONS,
+    FIXES,
     LIVE,
-    MENDING,
     ActionSpec,
     Scope,
     action_of,
@@ -34,14 +35,11 @@ from workbench.ui.actions import (
 )
 from workbench.ui.app_options import AppOptions
 from workbench.ui.areas.catalogue import area_of
-from workbench.ui.controllers.experiment import ExperimentController
-from workbench.ui.controllers.runs import RunController
-from workbench.ui.controllers.scripts import ScriptController
+from workbench.ui.handlers import Handlers
 from workbench.ui.key_order import KeyOrder
 from workbench.ui.line_filters import ASCII, HARMLESS, NO_COLOR
 from workbench.ui.main_screen import MainScreen
 from workbench.ui.screens.palette import WorkbenchCommands
-from workbench.ui.screens.question import Ask, AskText, Confirm
 from workbench.ui.themes import (
     DARK,
     LIGHT,
@@ -55,11 +53,12 @@ from workbench.ui.widgets.run_messages import ForkWanted
 if TYPE_CHECKING:
     from workbench.ui.screens.sweep import SweepScreen
 
-_REDRAWS_PER_SECOND = 10
+_LOOKS_PER_SECOND = 10
+"""At the records of runs that are shown."""
 
 
 class WorkbenchApp(App[None]):
-    """Two controllers that do not know each other, and the screen that shows both."""
+    """Services, the handlers that call them, and the screen that shows them."""
 
     TITLE = "ipu-workbench"
     CSS_PATH = Path(__file__).with_name("app.tcss")
@@ -73,10 +72,14 @@ class WorkbenchApp(App[None]):
         super().__init__()
         self._key_order = KeyOrder(self, super().on_event)
         preset = self.options.preset or settings["preset"]
-        self.experiment = ExperimentController(self, preset, settings.changes)
-        self.runs = RunController(self, self.options.runner, self.options.clock)
-        self.scripts = ScriptController(self, self.experiment, self.runs)
-        self.main = MainScreen(self.experiment, self.runs, settings.keys)
+        self.session = Session(preset, settings.changes)
+        self.runs = Runs(self.options.runner, self._in_thread)
+        self.handlers = Handlers(self, self, self.session, self.runs)
+        self.main = MainScreen(self.handlers, settings.keys)
+
+    def _in_thread(self, work: Callable[[], None], group: str) -> None:
+        """Let a thread of this app work for a service."""
+        self.run_worker(work, group=group, exit_on_error=False, thread=True)
 
     def get_default_screen(self) -> MainScreen:
         """Begin with the screen that shows the experiment and runs."""
@@ -106,7 +109,9 @@ class WorkbenchApp(App[None]):
         """Choose colours and keys; what can wait comes after the first frame."""
         if self.options.obeys_signals:
             for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, self.runs.leave)
+                asyncio.get_running_loop().add_signal_handler(
+                    number, self.handlers.leave
+                )
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         for theme in BUILTIN_THEMES.values():
@@ -130,26 +135,25 @@ class WorkbenchApp(App[None]):
     def _after_first_frame(self) -> None:
         if self.return_code is not None:
             return  # It leaves already: nobody waits for a plan.
-        self.experiment.plans_ready = True
+        self.session.plans_ready = True
         self.main.show_experiment()
-        self.set_interval(1 / _REDRAWS_PER_SECOND, self.runs.refresh)
-        self.set_interval(2.0, self.runs.look_for_records)
-        self.runs.look_for_records()
-        self.runs.queue.take_over()
+        self.set_interval(1 / _LOOKS_PER_SECOND, self.runs.follow)
+        self.set_interval(2.0, self.runs.look)
+        self.runs.look()
+        self.handlers.take_over_queue()
         if self.options.script is not None:
-            self.runs.name(self.options.script)
-            self.run_worker(self.runs.start_script(self.options.script))
+            self.run_worker(self.handlers.start_script(self.options.script))
         for problem in self.options.settings.problems:
             self.say(str(problem), bad=True)
         if unknown := theme_problem(self.options.settings["theme"]):
             self.say(f"settings: theme: {unknown}", bad=True)
-        for file in self.experiment.damaged_drafts:
+        for file in self.session.damaged_drafts:
             self.say(f"{file} is damaged: its changes are not shown", bad=True)
 
     def on_unmount(self) -> None:
         """Open with the same preset next time, and leave the queue to that."""
-        self.runs.queue.release()
-        preset = self.experiment.current_preset
+        self.runs.release_queue()
+        preset = self.session.current_preset
         if preset != self.options.settings["preset"]:
             # Nobody could read a complaint any more, and nothing is lost.
             with suppress(OSError, RecordError, NoHomeError):
@@ -162,15 +166,6 @@ class WorkbenchApp(App[None]):
         if told is not None and self.screen is not self.main:
             told(text, bad)
 
-    def experiment_shown(self) -> None:
-        """Show the experiment wherever it is seen."""
-        self.main.show_experiment()
-
-    def runs_shown(self) -> None:
-        """Show how runs stand, unless the app closes already."""
-        if self.is_running:
-            self.main.show_runs()
-
     async def show_area(self, name: str) -> None:
         """Show an area; also what its key does."""
         self.main.leave_script(name)
@@ -178,51 +173,25 @@ class WorkbenchApp(App[None]):
 
     action_area = show_area
 
-    async def confirm(self, question: str, yes: str, no: str) -> bool:
-        """Ask before something is lost."""
-        return await self.push_screen_wait(Confirm(question, yes, no))
-
-    async def choose(self, question: str, answers: Sequence[tuple[str, str]]) -> str:
-        """Ask which of several ways to go; the first answer is the safe one."""
-        return await self.push_screen_wait(Ask(question, answers))
-
-    async def ask_text(
-        self, question: str, proposal: str, may_be_empty: bool = False
-    ) -> str | None:
-        """Ask for a line of text."""
-        screen = AskText(question, proposal, may_be_empty=may_be_empty)
-        return await self.push_screen_wait(screen)
-
-    async def ask_model(self) -> str | None:
-        """Ask for the source of a model."""
-        # Built only when asked for.
-        from workbench.ui.screens.open_model import OpenModel
-
-        return await self.push_screen_wait(OpenModel())
-
     async def action_run_start(self) -> None:
         """Start the current script or experiment, or put it into the queue."""
         if isinstance(self.screen, ModalScreen):
             return  # The key comes through; a question is answered first.
-        if await self.scripts.start():
-            return
-        spec = self.experiment.runnable()
-        if spec is not None:
-            await self.runs.start(spec, self.experiment.current_preset)
+        await self.handlers.start()
 
     def action_run_pause(self) -> None:
         """Let the live run wait, or go on."""
-        self.runs.pause()
+        self.handlers.pause()
 
     @work
     async def action_run_stop(self) -> None:
         """Ask, then stop the live run."""
-        await self.runs.stop()
+        await self.handlers.stop()
 
     @work
     async def action_app_leave(self) -> None:
         """Leave; with a live run ask first."""
-        await self.runs.ask_to_leave()
+        await self.handlers.ask_to_leave()
 
     @work
     async def action_runs_list(self) -> None:
@@ -230,77 +199,69 @@ class WorkbenchApp(App[None]):
         # Built only when asked for.
         from workbench.ui.screens.runs import RunsScreen
 
-        key = await self.push_screen_wait(RunsScreen(self.runs))
+        key = await self.push_screen_wait(RunsScreen(self.handlers))
         if key:
             self.main.post_message(ForkWanted(key))
 
     def action_edit_undo(self) -> None:
         """Take back the last change."""
-        self.experiment.undo()
+        self.handlers.undo()
 
     def action_edit_redo(self) -> None:
         """Bring back what was undone."""
-        self.experiment.redo()
+        self.handlers.redo()
 
     def action_command_copy(self) -> None:
         """Copy the command line of what is on the screen."""
-        script = self.scripts.command()
-        self.experiment.copy_command(script.line if script else "")
+        self.handlers.copy_command()
 
     @work
     async def action_script_open(self) -> None:
         """Put a script of the user's own on the screen."""
-        await self.scripts.open()
-        self.main.choose_preset(self.experiment.current_preset)
+        await self.handlers.ask_script()
 
     @work
     async def action_script_capture(self) -> None:
         """Make an experiment of the script that is looked at."""
-        await self.scripts.capture()
-        self.main.choose_preset(self.experiment.current_preset)
-
-    async def ask_script(self, last: ScriptCommand | None) -> ScriptCommand | None:
-        """Ask for a script and its arguments."""
-        # Built only when asked for.
-        from workbench.ui.screens.open_script import AskScript
-
-        return await self.push_screen_wait(AskScript(last))
+        await self.handlers.capture()
 
     @work
     async def action_model_open(self) -> None:
         """Make an experiment of a Keras model of the user's own."""
-        await self.experiment.open_model()
-        self.main.choose_preset(self.experiment.current_preset)
+        await self.handlers.open_model()
 
     @work
     async def action_preset_read(self) -> None:
         """Read the model and the data that the preset names, if that is not done."""
-        await self.experiment.read_sources()
+        await self.handlers.read_sources()
 
     @work
     async def action_preset_save(self) -> None:
         """Write the experiment to a preset of the user's own."""
-        await self.experiment.save()
+        await self.handlers.save()
 
     @work
     async def action_sweep_start(self) -> None:
         """Run or plan the experiment for several values of fields."""
         # It loads what most visits do without.
+        from workbench.services.sweeps import Sweep, read_grid
         from workbench.ui.screens.sweep import AskGrid, SweepScreen
 
-        if self.experiment.valid("sweep") is None:
-            return
-        draft = self.experiment.draft
-        grid = await self.push_screen_wait(AskGrid(draft))
-        if grid is not None:
-            await self._show_sweep(SweepScreen.of_grid(draft, grid))
+        with self.handlers.refusals("sweep"):
+            self.session.valid()
+            draft = self.session.draft
+            grid = await self.push_screen_wait(AskGrid(draft))
+            if grid is not None:
+                sweep = Sweep.of_grid(draft, read_grid(grid))
+                await self._show_sweep(SweepScreen(self.handlers, sweep))
 
     @work
     async def action_sweep_former(self) -> None:
         """Look at the points of a sweep that was made before."""
         # It loads what most visits do without.
+        from workbench.services.sweeps import Sweep
         from workbench.sweeps.sweep_record import list_sweeps
-        from workbench.ui.screens.question import Choose
+        from workbench.ui.dialogs.question import Choose
         from workbench.ui.screens.sweep import SweepScreen, sweep_words
 
         groups = list_sweeps()
@@ -312,7 +273,7 @@ class WorkbenchApp(App[None]):
         if group is None:
             return
         try:
-            screen = SweepScreen.of_group(group)
+            screen = SweepScreen(self.handlers, Sweep.of_group(group))
         except RecordError as error:
             self.say(str(error), bad=True)
             return
@@ -320,9 +281,11 @@ class WorkbenchApp(App[None]):
 
     async def _show_sweep(self, screen: SweepScreen) -> None:
         point = await self.push_screen_wait(screen)
-        if point is not None:
-            self.experiment.load_point(point.preset, point.tables, point.words)
-            self.main.choose_preset(self.experiment.current_preset)
+        if point is None:
+            return
+        with self.handlers.refusals():
+            self.session.load_point(point.preset, point.tables)
+            self.say(f"{point.words} is set, u undoes it")
             await self.show_area("configure")
 
     @work
@@ -331,13 +294,12 @@ class WorkbenchApp(App[None]):
         # It loads the search, which most visits do without.
         from workbench.ui.screens.best_plan import BestPlanScreen
 
-        spec, plan = self.experiment.valid("search"), self.experiment.draft.plan
-        if spec is None:
-            return
-        now = plan.samples_per_second if plan else 0.0
-        values = await self.push_screen_wait(BestPlanScreen(spec, now))
-        if values is not None:
-            self.experiment.set_values(values, "the best settings")
+        with self.handlers.refusals("search"):
+            spec, plan = self.session.valid(), self.session.draft.plan
+            now = plan.samples_per_second if plan else 0.0
+            values = await self.push_screen_wait(BestPlanScreen(spec, now))
+            if values is not None:
+                self.handlers.set_values(values, "the best settings")
 
     def action_view_freeze(self) -> None:
         """Keep the plots still, or let them move again."""
@@ -384,7 +346,7 @@ class WorkbenchApp(App[None]):
             keys = all_keys(spec, self.options.settings.keys)
             act = partial(self._act, spec)
             yield SystemCommand(place + spec.title, f"{spec.tooltip} ({keys})", act)
-        for preset in self.experiment.presets:
+        for preset in self.session.presets:
             choose = partial(self.main.choose_preset, preset.name)
             yield SystemCommand(f"Preset {preset.name}", preset.title, choose)
         for path, field in FIELD_OF_PATH.items():
@@ -396,7 +358,7 @@ class WorkbenchApp(App[None]):
 
     def _possible(self, spec: ActionSpec) -> bool:
         """Tell whether an action can be done now, if need be in its own area."""
-        draft = self.experiment.draft
+        draft = self.session.draft
         changes = {"edit.undo": draft.can_undo, "edit.redo": draft.can_redo}
         if spec.id in changes:
             return changes[spec.id]
@@ -405,11 +367,11 @@ class WorkbenchApp(App[None]):
         if spec.id == "run.pause":
             return self.runs.pausable
         if spec.id in LIVE:
-            return self.runs.board.active is not None
+            return self.runs.active is not None
         if spec.scope is Scope.RUN:
-            return self.runs.known.viewed_monitor is not None
-        if spec.id in MENDING:
-            return self.main.area.mends and area_of(spec.scope) == self.main.area.name
+            return self.runs.viewed_view is not None
+        if spec.id in FIXES:
+            return self.main.area.has_fix and area_of(spec.scope) == self.main.area.name
         if spec.scope in (Scope.TIMELINE, Scope.CHART):
             return spec.scope in self.main.area.footer_scopes
         return spec.scope is Scope.APP or bool(area_of(spec.scope))

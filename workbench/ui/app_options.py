@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.scripts.script_command import ScriptCommand
+from workbench.services.started_run import Runner
 from workbench.settings import Settings, load_settings
-from workbench.ui.controllers.run_board import Runner
 
 
 def real_runner(*arguments: Any, **options: Any) -> Any:
@@ -29,7 +27,6 @@ class AppOptions:
     ascii_only: bool = False
     preset: str = ""
     runner: Runner = real_runner
-    clock: Callable[[], float] = time.time
     settings: Settings = field(default_factory=load_settings)
     script: ScriptCommand | None = None
     """Run as soon as the app is there."""

@@ -11,18 +11,17 @@ from textual.screen import Screen
 
 from ipu_runtime.reports.document import BAD, MARK, MUTED
 from workbench.runs.verdict import remedy
-from workbench.ui.actions import LIVE, MENDING, footer_actions
+from workbench.ui.actions import FIXES, LIVE, footer_actions
 from workbench.ui.areas.area import Area
 from workbench.ui.areas.catalogue import AREAS, EXPERIMENT_AREAS, AreaStack
 from workbench.ui.content.frame import header_left, header_right, next_hint, run_state
-from workbench.ui.controllers.experiment import ExperimentController
-from workbench.ui.controllers.runs import RunController
+from workbench.ui.handlers import Handlers
+from workbench.ui.sidebar import Sidebar
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.bars import EdgedBar, FooterBar, TabBar
 from workbench.ui.widgets.plain import Horizontal, Static
 from workbench.ui.widgets.row_list import RowList
-from workbench.ui.widgets.run_messages import ForkWanted
-from workbench.ui.widgets.sidebar import Sidebar
+from workbench.ui.widgets.run_messages import ForkWanted, Newest
 from workbench.views.content import line
 
 
@@ -41,20 +40,26 @@ class MainScreen(SteadySize, Screen[None]):
         (34, "-tall"),
     ]
 
-    def __init__(
-        self,
-        experiment: ExperimentController,
-        runs: RunController,
-        keymap: Mapping[str, str],
-    ) -> None:
+    class ExperimentChanged(Newest):
+        """A value of the experiment is another one now, or the experiment."""
+
+    class RunsChanged(Newest):
+        """Lists of runs, or what is said of the live one, are to be shown anew."""
+
+    class ViewedGrew(Newest):
+        """There is more to show of the run that is looked at."""
+
+    def __init__(self, handlers: Handlers, keymap: Mapping[str, str]) -> None:
         super().__init__()
-        self._experiment, self._runs, self._keymap = experiment, runs, keymap
+        self._handlers, self._keymap = handlers, keymap
+        self._session, self._runs = handlers.session, handlers.runs
+        self._scripts = handlers.scripts
         self._frozen = False
         self._said = ("", False)
         self._header = EdgedBar(id="header")
         self._tabs = TabBar(id="tabs")
-        self.sidebar = Sidebar(experiment, runs)
-        self._areas = AreaStack(experiment, runs)
+        self.sidebar = Sidebar(handlers)
+        self._areas = AreaStack(handlers)
         self._status = EdgedBar(id="status")
         self._footer = FooterBar(id="footer")
 
@@ -73,9 +78,15 @@ class MainScreen(SteadySize, Screen[None]):
         yield Static("ipu-workbench needs a window of at least 80x24", id="too-small")
 
     def on_mount(self) -> None:
-        """Put the cursor on the preset."""
+        """Put the cursor on the preset, and listen to the services."""
         self.sidebar.show_presets()
-        self.choose_preset(self._experiment.current_preset)
+        self._shown_preset = ""
+        self._follow_preset()
+        session, runs = self._session, self._runs
+        session.experiment_changed.connect(lambda _: self._post(self.ExperimentChanged))
+        self._scripts.opened_changed.connect(lambda _: self._post(self.RunsChanged))
+        runs.queue_changed.connect(lambda _: self._post(self.RunsChanged))
+        runs.run_grew.connect(self._run_grew)
         self.sidebar.presets.focus()
         self._show_frame()
 
@@ -103,6 +114,22 @@ class MainScreen(SteadySize, Screen[None]):
     def _focus_area(self) -> None:
         self.set_focus(self.area.focus_target() or self.sidebar.presets)
 
+    def _post(self, message: type[Newest]) -> None:
+        """Show something once for many changes, unless the app closes already."""
+        if self.is_running and self.app.is_running:
+            self.post_message(message())
+
+    def _run_grew(self, key: str) -> None:
+        self._post(self.RunsChanged)
+        if key == self._runs.viewed:
+            self._post(self.ViewedGrew)
+
+    def _follow_preset(self) -> None:
+        """Put the cursor of the list on the preset that is worked on."""
+        if self._session.current_preset != self._shown_preset:
+            self._shown_preset = self._session.current_preset
+            self.choose_preset(self._shown_preset)
+
     def _show_frame(self) -> None:
         self._tabs.show_areas(AREAS, self.area.name)
         self._show_header()
@@ -110,20 +137,20 @@ class MainScreen(SteadySize, Screen[None]):
         self._show_status()
 
     def _show_header(self) -> None:
-        script = self._runs.script
+        script = self._scripts.opened
         width = 0 if script else self.size.width
-        right = header_right(self._experiment, self._runs.board, width)
-        self._header.show(header_left(self._experiment, script), right)
+        right = header_right(self._session, self._runs, width)
+        self._header.show(header_left(self._session, script), right)
 
     def _show_status(self) -> None:
         text, bad = self._said
-        active = self._runs.board.active
+        active = self._runs.active
         goes_on = (
-            run_state(active.monitor)
+            run_state(active.view)
             if active
-            else f"F5 runs {self._runs.script.name}"
-            if self._runs.script
-            else next_hint(self._experiment, self.area.name, self.area.mends)
+            else f"F5 runs {self._scripts.opened.name}"
+            if self._scripts.opened
+            else next_hint(self._session, self.area.name, self.area.has_fix)
         )
         frozen = ("frozen  ", MARK) if self._frozen else ""
         left = line((f" {text}", BAD if bad else ""))
@@ -132,8 +159,8 @@ class MainScreen(SteadySize, Screen[None]):
     def _show_footer(self) -> None:
         useless = (
             *self.area.useless,
-            *(() if self.area.mends else MENDING),
-            *(() if self._runs.board.active else LIVE),
+            *(() if self.area.has_fix else FIXES),
+            *(() if self._runs.active else LIVE),
             *(() if self._runs.pausable else ("run.pause",)),
         )
         actions = footer_actions(*self.area.footer_scopes, without=useless)
@@ -147,58 +174,67 @@ class MainScreen(SteadySize, Screen[None]):
     @on(RowList.Highlighted, "#presets")
     def _preset_chosen(self, event: RowList.Highlighted) -> None:
         event.stop()
-        if event.key and event.key != self._experiment.current_preset:
-            self._experiment.current_preset = event.key
-            self._runs.script = None
+        if event.key and event.key != self._session.current_preset:
+            self._scripts.opened = None
             self._said = ("", False)
-            self.show_experiment()
+            self._shown_preset = event.key
+            self._session.choose(event.key)
 
     @on(ForkWanted)
     async def _fork(self, event: ForkWanted) -> None:
         event.stop()
-        known = self._runs.known
-        monitor, tables = known.monitor(event.key), known.tables(event.key)
-        if monitor is None or not tables or "script" in tables:
+        view, tables = self._runs.view(event.key), self._runs.tables(event.key)
+        if view is None or not tables or "script" in tables:
             self.say("there is no experiment to open in the form", bad=True)
             return
-        self._experiment.fork(monitor.preset, tables, remedy(monitor, tables))
-        self.choose_preset(self._experiment.current_preset)
+        values = remedy(view, tables)
+        self._session.fork(view.preset, tables, values)
+        draft = self._session.draft
+        repaired = ", ".join(f"{path} is {draft.text(path)}" for path in values)
+        self.say(f"the run's experiment; {repaired or 'u brings yours back'}")
         await self.show_area("configure")
 
     def leave_script(self, area: str) -> None:
         """Let F5 run the experiment again where one is looked at."""
-        script = self._runs.script
+        script = self._scripts.opened
         if script is not None and area in EXPERIMENT_AREAS:
-            self._runs.script = None
-            preset = self._experiment.current_preset
+            self._scripts.opened = None
+            preset = self._session.current_preset
             self.say(f"F5 runs {preset} again; o opens {script.name}")
 
     def choose_preset(self, name: str) -> None:
         """Put the cursor of the list on a preset."""
         self.sidebar.presets.cursor_key = name
 
-    @on(Area.Changed)
+    @on(ExperimentChanged)
     def show_experiment(self) -> None:
         """Show the experiment wherever it is seen, and keep its changes."""
-        self._experiment.keep()
+        self._handlers.store_draft()
         self.sidebar.show_presets()
+        self._follow_preset()
         self._show_header()
         self._show_footer()
         self._show_status()
         self.area.refresh_area()
 
+    @on(RunsChanged)
     def show_runs(self) -> None:
         """Show how runs stand wherever that is seen."""
         self._show_header()
         self._show_footer()
         self._show_status()
         self.sidebar.show_runs()
+
+    @on(ViewedGrew)
+    def show_viewed(self) -> None:
+        """Show what has come of the run that is looked at, unless it is frozen."""
         if not self._frozen:
             self.area.refresh_run()
 
     def freeze(self) -> None:
         """Keep the plots still, or let them move again."""
         self._frozen = not self._frozen
+        self.show_viewed()
         self.say(
             "view frozen, the run goes on" if self._frozen else "view follows the run"
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
+from ipu_runtime.plan.plan import Plan
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.overrides import apply_overrides
 from workbench.experiment.preset_store import load_preset
@@ -25,6 +27,7 @@ from workbench.runs.events import (
 )
 from workbench.runs.run_context import RunControl
 from workbench.runs.run_record import RunRecord
+from workbench.runs.run_store import open_run
 
 STEPS = 40
 
@@ -69,12 +72,15 @@ def training_events(
 
 @dataclass
 class ScriptedRunner:
-    """Replays events; waits before one of them until it is stopped, if asked to."""
+    """Writes events into a record; waits before one of them until it is stopped."""
 
     events: Sequence[Event] = field(default_factory=training_events)
     hold_after: int | None = None
     """Number of events after which only a stop lets it go on."""
     started: list[str] = field(default_factory=list)
+    record: RunRecord | None = None
+    """Of the newest run."""
+    _ticks: Iterator[int] = field(default_factory=lambda: count(1_700_000_000))
 
     def __call__(
         self,
@@ -84,25 +90,45 @@ class ScriptedRunner:
         *,
         preset: str = "",
         resume: str | None = None,
+        plan: Plan | None = None,
     ) -> RunStatus:
         self.started.append(preset)
-        emit(RunStarted(f"scripted-{len(self.started)}", preset, spec_to_tables(spec)))
+        if resume:
+            self.record = record = open_run(resume).reopen()
+            record.resumed(first_epoch=1)
+        else:
+            self.record = record = RunRecord.create(spec_to_tables(spec), preset)
+
+        def tell(event: Event) -> None:
+            self.append(event)
+            emit(event)
+
+        tell(RunStarted(record.run_id, preset, spec_to_tables(spec)))
+        status = RunStatus.FINISHED
         for number, event in enumerate(self.events):
             if number == self.hold_after:
                 control.stop.wait(timeout=30)
             if control.should_stop():
-                emit(RunEnded(RunStatus.STOPPED))
-                return RunStatus.STOPPED
-            emit(event)
-        emit(RunEnded(RunStatus.FINISHED))
-        return RunStatus.FINISHED
+                status = RunStatus.STOPPED
+                break
+            tell(event)
+        tell(RunEnded(status))
+        record.finish(status)
+        return status
+
+    def append(self, event: Event) -> None:
+        """Write an event into the record, one second after the one before."""
+        assert self.record is not None
+        self.record.append_all([(event, float(next(self._ticks)))])
 
 
 class FailingRunner(ScriptedRunner):
-    """Breaks after its events."""
+    """Breaks after its record is there, and leaves that as it is."""
 
-    def __call__(self, spec, control, emit, *, preset="", resume=None):  # type: ignore[no-untyped-def]
-        emit(RunStarted("scripted-1", preset, spec_to_tables(spec)))
+    def __call__(self, spec, control, emit, *, preset="", resume=None, plan=None):  # type: ignore[no-untyped-def]
+        record = RunRecord.create(spec_to_tables(spec), preset)
+        emit(RunStarted(record.run_id, preset, spec_to_tables(spec)))
+        record.close()
         raise RuntimeError("the backend broke")
 
 

@@ -19,7 +19,7 @@ from workbench.ui.widgets.row_list import RowList
 
 async def compare_both(pilot: Pilot[None], app: WorkbenchApp, until: Until) -> None:
     """Mark both runs and compare them."""
-    await until(pilot, lambda: len(app.runs.known.records) == 2)
+    await until(pilot, lambda: len(app.runs.records) == 2)
     await pilot.press("tab", "space", "down", "space", "5")
     await pilot.pause()
 
@@ -92,8 +92,8 @@ def five_runs() -> list[str]:
 
 async def compare_five(pilot: Pilot[None], app: WorkbenchApp, until: Until) -> None:
     """Mark all five runs, oldest first, and compare them."""
-    await until(pilot, lambda: len(app.runs.known.records) == 5)
-    app.runs.known.marked[:] = sorted(run.run_id for run in app.runs.known.records)
+    await until(pilot, lambda: len(app.runs.records) == 5)
+    app.handlers.marked.keys[:] = sorted(run.run_id for run in app.runs.records)
     await pilot.press("5")
     await pilot.pause()
 
@@ -173,7 +173,7 @@ async def test_the_chosen_run_is_pinned_as_the_baseline(
             "modelled", "182,424", "236,390", "+30", "%", "236,390", "+30",
         ]  # fmt: skip
         # It stays the baseline when another run leaves the comparison.
-        app.runs.toggle_mark(app.runs.known.marked[0])
+        app.handlers.toggle_mark(app.handlers.marked.keys[0])
         app.main.area.refresh_area()
         await pilot.pause()
         assert "Baseline ▲ 2 stages 3+4, Interleaved (pinned)" in screen_text(app)
@@ -228,8 +228,8 @@ async def test_scripts_are_compared_and_explained(
     keys = [record_script("one.py", 8.0), record_run("mnist-ipu")]
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: len(app.runs.known.records) == 2)
-        app.runs.known.marked[:] = keys
+        await until(pilot, lambda: len(app.runs.records) == 2)
+        app.handlers.marked.keys[:] = keys
         await pilot.press("5")
         await pilot.pause()
         text = screen_text(app)

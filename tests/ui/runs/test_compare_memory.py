@@ -19,9 +19,9 @@ async def test_memory_of_two_plans_lies_over_each_other(
     ids = [record_run("mnist-ipu"), record_run("mnist-ipu", ["data.batch_size=256"])]
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: len(app.runs.known.records) == 2)
+        await until(pilot, lambda: len(app.runs.records) == 2)
         for run in ids:
-            app.runs.toggle_mark(run)
+            app.handlers.toggle_mark(run)
         await pilot.press("5")
         await pilot.pause()
         await pilot.press(*["tab"] * len(METRICS))
@@ -29,7 +29,7 @@ async def test_memory_of_two_plans_lies_over_each_other(
         await until(pilot, lambda: len(chart.curves) == 2)
         await pilot.pause()
         text = screen_text(app)
-        runs = [app.runs.known.record(run) for run in ids]
+        runs = [app.runs.record(run) for run in ids]
         expected = [memory_curve(run).curve for run in runs if run is not None]
         assert [item.curve for item in chart.curves] == expected
         assert max(expected[1].ys) > max(expected[0].ys)
@@ -44,8 +44,8 @@ async def test_every_metric_can_be_overlaid(make_app: MakeApp, until: Until) -> 
     run = record_run("mnist-ipu")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
-        app.runs.toggle_mark(run)
+        await until(pilot, lambda: app.runs.records)
+        app.handlers.toggle_mark(run)
         await pilot.press("5")
         titles = []
         for _ in range(len(METRICS) + 1):

@@ -103,21 +103,22 @@ async def test_charts_keep_their_height_when_messages_arrive(
     events: list[Event] = [Compiling("loading TensorFlow")]
     events += training_events()[2:6]
     events += [Compiling(f"message {number}") for number in range(6)]
-    app = make_app(ScriptedRunner(events=events, hold_after=5))
+    runner = ScriptedRunner(events=events, hold_after=5)
+    app = make_app(runner)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.events_seen == 6)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.events_seen == 6)
         await pilot.pause()
         before = chart_of(app, "loss").size
         for event in events[5:]:
-            run.emit(event)
-        app.runs.refresh()
+            runner.append(event)
+        app.runs.follow()
         await pilot.pause()
         assert "message 5" in screen_text(app)
         assert chart_of(app, "loss").size == before
         run.control.stop.set()
-        await until(pilot, lambda: not run.monitor.live)
+        await until(pilot, lambda: not run.view.live)
         await pilot.pause()
         assert chart_of(app, "loss").size == before
 
@@ -140,7 +141,7 @@ def broken_record(at_once: bool = False) -> str:
 
 async def open_first_run(pilot: Pilot[Any], app: WorkbenchApp, until: Until) -> None:
     """Look at the newest run of the list."""
-    await until(pilot, lambda: app.runs.known.records)
+    await until(pilot, lambda: app.runs.records)
     await pilot.press("tab", "enter")
     await pilot.pause()
 
@@ -178,10 +179,10 @@ async def test_next_of_a_failed_run_opens_its_experiment_with_the_remedy(
         await pilot.press("f")
         await pilot.pause()
         assert app.main.area.name == "configure"
-        assert app.experiment.current_preset == "mnist-dense"
+        assert app.session.current_preset == "mnist-dense"
         changes = ["data.batch_size=16", "train.learning_rate=0.05"]
-        assert sorted(app.experiment.draft.overrides()) == changes
+        assert sorted(app.session.draft.overrides()) == changes
         assert "train.learning_rate is 0.05" in screen_text(app)
         assert app.query_one(FieldForm).path == "train.learning_rate"
         await pilot.press("u", "u")
-        assert app.experiment.draft.overrides() == []
+        assert app.session.draft.overrides() == []

@@ -11,10 +11,10 @@ from tests.ui.runs.scripted_runs import ScriptedRunner, record_run
 from tests.ui.screen_text import check_snapshot, screen_text
 from workbench.runs import run_record
 from workbench.runs.events import Paused, Progressed, RunStatus, WentOn
-from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.run_notes import RunNotes, read_notes, write_notes
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import list_runs, open_run
+from workbench.runs.run_view import RunView
 
 
 def three_runs() -> list[str]:
@@ -36,7 +36,7 @@ async def test_table_of_all_runs(
     runs = three_runs()
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: len(app.runs.known.records) == 3)
+        await until(pilot, lambda: len(app.runs.records) == 3)
         await pilot.press("L")
         await pilot.pause()
         check_snapshot(f"runs-{size[0]}x{size[1]}", screen_text(app))
@@ -52,7 +52,7 @@ async def test_a_long_note_is_read_in_full(make_app: MakeApp, until: Until) -> N
     write_notes(open_run(record_run("mnist-dense")).directory, RunNotes("", note))
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("L")
         await pilot.pause()
         assert note in " ".join(screen_text(app).replace("│", " ").split())
@@ -62,7 +62,7 @@ async def test_notes_tags_names_and_pins(make_app: MakeApp, until: Until) -> Non
     run_id = record_run("mnist-dense")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         send_at_once(app, "L", "n", *"why", "enter", "t", *"a,b", "enter", "P")
         send_at_once(app, "e", *"mine", "enter")
         notes = RunNotes("mine", "why", ("a", "b"), True)
@@ -75,7 +75,7 @@ async def test_delete_asks_first(make_app: MakeApp, until: Until) -> None:
     record_run("mnist-dense")
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("L", "D")
         await pilot.pause()
         assert "Its curves, checkpoints and log are lost" in " ".join(
@@ -95,10 +95,10 @@ async def test_run_again_with_one_field_changed(
     runner = ScriptedRunner()
     app = make_app(runner)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         send_at_once(app, "L", "v", *"train.epochs=1", "enter")
         await until(pilot, lambda: runner.started and app.main.area.name == "run")
-        tables = app.runs.board.runs[0].tables
+        tables = app.runs.started[0].tables
         assert tables["train"]["epochs"] == 1
         assert tables["data"]["batch_size"] == 16
 
@@ -107,11 +107,11 @@ async def test_fork_of_a_listed_run(make_app: MakeApp, until: Until) -> None:
     record_run("mnist-dense", ["data.batch_size=16"])
     app = make_app(preset="mnist-ipu")
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("L", "f")
         await until(pilot, lambda: app.main.area.name == "configure")
-        assert app.experiment.current_preset == "mnist-dense"
-        assert app.experiment.draft.overrides() == ["data.batch_size=16"]
+        assert app.session.current_preset == "mnist-dense"
+        assert app.session.draft.overrides() == ["data.batch_size=16"]
 
 
 async def test_followed_run_shows_its_time_left_and_state(
@@ -127,7 +127,7 @@ async def test_followed_run_shows_its_time_left_and_state(
     record.append(Paused())
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("tab", "enter")
         await pilot.pause()
         assert "‖ paused" in screen_text(app)
@@ -137,7 +137,7 @@ async def test_followed_run_shows_its_time_left_and_state(
 
 
 def test_pauses_do_not_count_for_the_time_left() -> None:
-    monitor = RunMonitor("mnist-dense", 1, status=RunStatus.RUNNING)
+    monitor = RunView("mnist-dense", 1, status=RunStatus.RUNNING)
     for at, event in (
         (0.0, Progressed(1, 10, 40, 0.5, 0.8, 1.0, 100.0)),
         (1.0, Paused()),

@@ -7,7 +7,7 @@ import pytest
 from tests.ui.conftest import MakeApp
 from workbench.runs.events import RunStatus
 from workbench.runs.run_store import StoredRun
-from workbench.ui.controllers.known_runs import RunEntry
+from workbench.services.run_entries import RunEntry
 from workbench.ui.screens import runs as runs_screen
 from workbench.ui.widgets.row_list import RowList
 from workbench.ui.widgets.sidebar_lists import RunList
@@ -24,7 +24,7 @@ async def test_list_draws_the_newest_and_filters_all(make_app: MakeApp) -> None:
         runs.show_runs(entries, [], False)
         assert len(runs.keys) == 2_000
         assert "3,000 older" in runs.rows[-1].content.plain
-        known = app.runs.known
+        known = app.runs
         found = [item for item in entries if known.lets_through(item, "r04999")]
         assert [item.key for item in found] == ["r04999"]
 

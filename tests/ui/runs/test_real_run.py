@@ -28,22 +28,22 @@ SMALL = {
 
 async def test_small_preset_runs_to_the_end(make_app: MakeApp, until: Until) -> None:
     app = make_app(real_runner, preset="mnist-dense")
-    app.experiment.draft.set(SMALL)
+    app.session.draft.set(SMALL)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: not run.monitor.live)
+        run = app.runs.started[0]
+        await until(pilot, lambda: not run.view.live)
         await pilot.pause()
-        assert run.monitor.status is RunStatus.FINISHED, run.monitor.message
+        assert run.view.status is RunStatus.FINISHED, run.view.message
         assert "after 2 epochs" in screen_text(app)
-        assert run.monitor.evaluation is not None
+        assert run.view.evaluation is not None
         await app.workers.wait_for_complete()
         await pilot.press("e")
-        await until(pilot, lambda: app.runs.board.runs != [run])
-        evaluation = app.runs.board.runs[0].monitor
+        await until(pilot, lambda: app.runs.started != [run])
+        evaluation = app.runs.started[0].view
         await until(pilot, lambda: not evaluation.live)
-        assert evaluation.evaluation == run.monitor.evaluation
-        assert evaluation.epochs == run.monitor.epochs
+        assert evaluation.evaluation == run.view.evaluation
+        assert evaluation.epochs == run.view.epochs
     stored = list_runs()
     assert [item.status for item in stored] == [RunStatus.FINISHED]
     assert len(stored[0].series().epochs["loss"].ys) == 2
@@ -65,24 +65,24 @@ async def test_stop_in_the_middle_keeps_the_record_and_resume_ends_it(
     make_app: MakeApp, until: Until
 ) -> None:
     app = make_app(runner_held_in_the_middle, preset="mnist-dense")
-    app.experiment.draft.set(SMALL | {"train.epochs": 6})
+    app.session.draft.set(SMALL | {"train.epochs": 6})
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: len(run.monitor.epochs) == 2)
+        run = app.runs.started[0]
+        await until(pilot, lambda: len(run.view.epochs) == 2)
         await pilot.press("s", "y")
-        await until(pilot, lambda: not run.monitor.live)
-        assert run.monitor.status is RunStatus.STOPPED
-        assert len(run.monitor.epochs) == 2
+        await until(pilot, lambda: not run.view.live)
+        assert run.view.status is RunStatus.STOPPED
+        assert len(run.view.epochs) == 2
         await app.workers.wait_for_complete()
-        app.runs.look_for_records()
+        app.runs.look()
         await app.workers.wait_for_complete()
         await pilot.press("r")
-        await until(pilot, lambda: app.runs.board.runs != [run])
-        (resumed,) = app.runs.board.runs
-        await until(pilot, lambda: not resumed.monitor.live)
-        assert resumed.monitor.status is RunStatus.FINISHED, resumed.monitor.message
-        assert [epoch.epoch for epoch in resumed.monitor.epochs] == [*range(1, 7)]
+        await until(pilot, lambda: app.runs.started != [run])
+        (resumed,) = app.runs.started
+        await until(pilot, lambda: not resumed.view.live)
+        assert resumed.view.status is RunStatus.FINISHED, resumed.view.message
+        assert [epoch.epoch for epoch in resumed.view.epochs] == [*range(1, 7)]
     (stored,) = list_runs()
     assert len(stored.series().epochs["loss"].ys) == 6
 
@@ -92,7 +92,7 @@ async def test_exported_script_runs_on_the_emulator(
     make_app: MakeApp, tmp_path: Path
 ) -> None:
     app = make_app(preset="mnist-dense")
-    app.experiment.draft.set(SMALL | {"train.epochs": 1})
+    app.session.draft.set(SMALL | {"train.epochs": 1})
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("7")
         await pilot.pause()

@@ -25,7 +25,7 @@ async def test_run_to_the_end_shows_curves_epochs_and_verdict(
         await run_to_the_end(pilot, app)
         text = screen_text(app)
         assert app.main.area.name == "run"
-        assert app.runs.board.runs[0].monitor.status is RunStatus.FINISHED
+        assert app.runs.started[0].view.status is RunStatus.FINISHED
         assert "accuracy 0.8644 after 2 epochs" in text
         assert "f fork" in text
         assert "k capture" not in text
@@ -49,11 +49,11 @@ async def test_live_run_says_where_it_stands(make_app: MakeApp, until: Until) ->
     app = make_app(ScriptedRunner(hold_after=8))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        await until(pilot, lambda: app.runs.board.runs[0].monitor.progress is not None)
+        await until(pilot, lambda: app.runs.started[0].view.progress is not None)
         text = screen_text(app)
         assert "running" in text
         assert "epoch 1/3" in text
-        app.runs.board.runs[0].control.stop.set()
+        app.runs.started[0].control.stop.set()
 
 
 async def test_stop_asks_and_keeps_what_is_done(
@@ -62,8 +62,8 @@ async def test_stop_asks_and_keeps_what_is_done(
     app = make_app(ScriptedRunner(hold_after=8))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.progress is not None)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.progress is not None)
         await pilot.press("s")
         await pilot.pause()
         assert "kept" in screen_text(app)
@@ -71,21 +71,21 @@ async def test_stop_asks_and_keeps_what_is_done(
         await pilot.pause()
         assert not run.control.stop.is_set()
         await pilot.press("s", "y")
-        await until(pilot, lambda: run.monitor.status is RunStatus.STOPPED)
-        assert run.monitor.progress is not None
+        await until(pilot, lambda: run.view.status is RunStatus.STOPPED)
+        assert run.view.progress is not None
 
 
 async def test_pause_and_go_on(make_app: MakeApp, until: Until) -> None:
     app = make_app(ScriptedRunner(hold_after=8))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.progress is not None)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.progress is not None)
         await pilot.press("p")
-        await until(pilot, lambda: run.monitor.status is RunStatus.PAUSED)
+        await until(pilot, lambda: run.view.status is RunStatus.PAUSED)
         assert "paused" in screen_text(app)
         await pilot.press("p")
-        await until(pilot, lambda: run.monitor.status is RunStatus.RUNNING)
+        await until(pilot, lambda: run.view.status is RunStatus.RUNNING)
         run.control.stop.set()
 
 
@@ -94,13 +94,13 @@ async def test_second_run_waits_for_the_first(make_app: MakeApp, until: Until) -
     app = make_app(runner)
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5", "f5")
-        await until(pilot, lambda: len(app.runs.board.runs) == 2)
-        assert app.runs.board.runs[1].monitor.status is RunStatus.QUEUED
+        await until(pilot, lambda: len(app.runs.started) == 2)
+        assert app.runs.started[1].view.status is RunStatus.QUEUED
         assert "+1 queued" in screen_text(app)
-        app.runs.board.runs[0].control.stop.set()
+        app.runs.started[0].control.stop.set()
         await until(pilot, lambda: len(runner.started) == 2)
-        app.runs.board.runs[1].control.stop.set()
-        await until(pilot, lambda: app.runs.board.active is None)
+        app.runs.started[1].control.stop.set()
+        await until(pilot, lambda: app.runs.active is None)
 
 
 async def test_failing_run_shows_its_error_and_leaves_the_app_alive(
@@ -166,9 +166,9 @@ async def test_frozen_view_lets_the_run_go_on(make_app: MakeApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("4", "z", "f5")
         await app.workers.wait_for_complete()
-        app.runs.refresh()
+        app.runs.follow()
         await pilot.pause()
-        assert app.runs.board.runs[0].monitor.status is RunStatus.FINISHED
+        assert app.runs.started[0].view.status is RunStatus.FINISHED
         assert "frozen" in screen_text(app)
 
 
@@ -178,7 +178,7 @@ async def test_recorded_run_is_opened_from_the_list(
     record_run("mnist-dense", epochs=3)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("tab", "enter")
         await pilot.pause()
         assert app.main.area.name == "run"
@@ -192,13 +192,13 @@ async def test_stopped_run_is_resumed_from_the_list(
     runner = ScriptedRunner()
     app = make_app(runner)
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("tab", "r")
         await app.workers.wait_for_complete()
-        app.runs.refresh()
+        app.runs.follow()
         await pilot.pause()
         assert runner.started == ["mnist-dense"]
-        assert app.runs.board.runs[0].resume is not None
+        assert app.runs.started[0].resume is not None
 
 
 async def test_run_followed_from_a_record_grows(
@@ -208,14 +208,15 @@ async def test_run_followed_from_a_record_grows(
     record.append(EpochEnded(1, 0.5, 0.8, 1.0, 100.0, 1.0))
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("tab", "enter")
         await pilot.pause()
         assert "running" in screen_text(app)
         record.append(EpochEnded(2, 0.4, 0.9, 1.0, 100.0, 1.0))
         record.finish(RunStatus.FINISHED, "", {"accuracy": 0.9})
-        app.runs.look_for_records()
+        app.runs.look()
         await app.workers.wait_for_complete()
+        app.runs.follow()
         await pilot.pause()
         assert "after 2 epochs" in screen_text(app)
 
@@ -226,14 +227,14 @@ async def test_quit_with_a_live_run_asks_stops_and_leaves(
     app = make_app(ScriptedRunner(hold_after=8))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("f5")
-        run = app.runs.board.runs[0]
-        await until(pilot, lambda: run.monitor.progress is not None)
+        run = app.runs.started[0]
+        await until(pilot, lambda: run.view.progress is not None)
         await pilot.press("q")
         await pilot.pause()
         assert "is running" in screen_text(app)
         await pilot.press("n")
         await pilot.pause()
-        assert run.monitor.live
+        assert run.view.live
         await pilot.press("q", "y")
         await until(pilot, lambda: not app.is_running)
-    assert run.monitor.status is RunStatus.STOPPED
+    assert run.view.status is RunStatus.STOPPED

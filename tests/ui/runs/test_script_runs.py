@@ -56,8 +56,8 @@ async def test_a_script_is_shown_reported_and_compared(
     first, second = record_script("one.py", 8.0), record_script("two.py", 4.0)
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: len(app.runs.known.records) == 2)
-        await app.runs.open(first)
+        await until(pilot, lambda: len(app.runs.records) == 2)
+        await app.handlers.open(first)
         await pilot.pause()
         text = screen_text(app)
         assert "finished after 1 call; loss 2 after 4 executions" in text
@@ -69,7 +69,7 @@ async def test_a_script_is_shown_reported_and_compared(
         await pilot.pause()
         assert "Time of a step of one.py" in screen_text(app)
         for key in (first, second):
-            app.runs.toggle_mark(key)
+            app.handlers.toggle_mark(key)
         await pilot.press("5")
         await pilot.pause()
         table = app.query_one("#compare-table", RowList)
@@ -83,8 +83,8 @@ async def test_a_script_has_measured_times_and_leaves_the_report_to_a_preset(
     key = record_script("one.py", 8.0)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
-        await app.runs.open(key)
+        await until(pilot, lambda: app.runs.records)
+        await app.handlers.open(key)
         await pilot.press("6")
         await pilot.pause()
         assert "measured on this machine  12.0 ms" in screen_text(app)
@@ -100,15 +100,15 @@ async def test_a_script_cannot_be_resumed_as_an_experiment(
     key = record_script("one.py", 8.0)
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
-        await app.runs.open(key)
+        await until(pilot, lambda: app.runs.records)
+        await app.handlers.open(key)
         await pilot.press("r")
         await pilot.pause()
-        assert "nothing is left to do" in screen_text(app)
+        assert f"cannot resume: run {key}: is a run of a script" in screen_text(app)
         await pilot.press("e")
         await pilot.pause()
-        assert "cannot evaluate: it is a run of a script" in screen_text(app)
+        assert f"cannot evaluate: run {key}: is a run of a script" in screen_text(app)
         await pilot.press("a")
         await pilot.pause()
         assert "cannot run: there is no /somewhere/one.py" in screen_text(app)
-        assert not app.runs.board.runs
+        assert not app.runs.started

@@ -91,7 +91,7 @@ async def test_enter_loads_the_point_and_one_undo_takes_it_back(
         index = next(n for n, row in enumerate(table(app)) if "4" in row[:2])
         await pilot.press(*["down"] * index, "enter")
         await until(pilot, lambda: app.main.area.name == "configure")
-        draft = app.experiment.draft
+        draft = app.session.draft
         assert max(draft.stages) == 3
         assert not draft.why_not_run
         await pilot.press("u")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -66,10 +67,10 @@ async def ends(
     pilot: Pilot[None], app: WorkbenchApp, until: Until, number: int
 ) -> None:
     """Wait for the end of a run, and for its record to be known."""
-    await until(pilot, lambda: len(app.runs.board.runs) == number)
-    run = app.runs.board.runs[-1]
-    await until(pilot, lambda: not run.monitor.live)
-    await until(pilot, lambda: app.runs.known.record(run.key))
+    await until(pilot, lambda: len(app.runs.started) == number)
+    run = app.runs.started[-1]
+    await until(pilot, lambda: not run.view.live)
+    await until(pilot, lambda: app.runs.record(run.key))
     await pilot.pause()
 
 
@@ -84,9 +85,9 @@ async def test_a_script_is_run_captured_changed_and_compared(
         assert "F5 runs it as it is" in screen_text(app)
         await pilot.press("f5")
         await ends(pilot, app, until, 1)
-        first = app.runs.board.runs[0]
-        assert first.monitor.status is RunStatus.FINISHED, first.monitor.message
-        assert len(first.monitor.epochs) == 2
+        first = app.runs.started[0]
+        assert first.view.status is RunStatus.FINISHED, first.view.message
+        assert len(first.view.epochs) == 2
         text = screen_text(app)
         assert "fit 1: 2 x 16 steps" in text
         assert "trained 2 epochs" in text
@@ -94,26 +95,26 @@ async def test_a_script_is_run_captured_changed_and_compared(
         await until(pilot, lambda: app.screen.query(Input))
         assert app.screen.query_one(Input).value == str(Path("tiny.toml"))
         await pilot.press("enter")
-        await until(pilot, lambda: app.experiment.current_preset == "tiny")
-        app.experiment.draft.set_text("pipeline.stages", "[0, 1, 1]")
-        app.experiment.draft.set_text("execution.accumulation_reduction", "mean")
+        await until(pilot, lambda: app.session.current_preset == "tiny")
+        app.session.draft.set_text("pipeline.stages", "[0, 1, 1]")
+        app.session.draft.set_text("execution.accumulation_reduction", "mean")
         await pilot.press("3")
         await pilot.pause()
         assert "no problems" in screen_text(app)
-        app.experiment.draft.set_text("train.optimizer", "adam")
+        app.session.draft.set_text("train.optimizer", "adam")
         await pilot.press("f5")
         await pilot.pause()
         assert "cannot run: train.optimizer: no call of a script" in screen_text(app)
-        problem = app.experiment.draft.problem_at("train.optimizer")
+        problem = app.session.draft.problem_at("train.optimizer")
         assert problem is not None
         await pilot.press("u", "f5")
         await ends(pilot, app, until, 2)
-        second = app.runs.board.runs[1]
-        assert second.monitor.status is RunStatus.FINISHED, second.monitor.message
+        second = app.runs.started[1]
+        assert second.view.status is RunStatus.FINISHED, second.view.message
         await pilot.press("6")
         await pilot.pause()
         assert "pipeline.stages: [0, 0, 1] -> [0, 1, 1]" in screen_text(app)
-        assert app.runs.known.marked == [first.key, second.key]
+        assert app.handlers.marked.keys == [first.key, second.key]
         await pilot.press("5")
         await pilot.pause()
         assert "pipeline.stages" in screen_text(app)
@@ -137,7 +138,7 @@ async def test_a_script_of_the_command_line_starts_at_once_and_quitting_stops_it
         await pilot.pause()
         assert "waits.py is running. Stop it, keep its record" in screen_text(app)
         await pilot.press("y")
-        await until(pilot, lambda: not app.runs.board.runs[0].monitor.live)
+        await until(pilot, lambda: not app.runs.started[0].view.live)
     assert list_runs()[0].status is RunStatus.STOPPED
 
 
@@ -163,9 +164,9 @@ async def test_what_cannot_be_opened_keeps_the_form_open(make_app: MakeApp) -> N
         await pilot.press("enter", "f5")
         await pilot.pause()
         assert "arguments: No closing quotation" in screen_text(app)
-        assert not app.runs.board.runs
+        assert not app.runs.started
         await pilot.press("escape")
-        assert app.runs.script is None
+        assert app.handlers.scripts.opened is None
 
 
 async def test_a_preset_takes_f5_back_from_a_script(
@@ -179,7 +180,7 @@ async def test_a_preset_takes_f5_back_from_a_script(
         await pilot.press("2")
         await pilot.pause()
         assert "F5 runs mnist-ipu-pipelined again; o opens one.py" in screen_text(app)
-        assert app.runs.script is None
+        assert app.handlers.scripts.opened is None
 
 
 def script_events() -> list[Event]:
@@ -211,10 +212,13 @@ def held_script(record: RunRecord) -> Callable[..., None]:
     def job(
         control: RunControl, emit: Callable[[Event], None], **options: object
     ) -> None:
-        emit(RunStarted(record.run_id, "train.py", {}))
-        for event in script_events():
-            emit(event)
-        control.stop.wait()
+        begun = RunStarted(record.run_id, "train.py", {})
+        ticks = count(1_700_000_000)
+        record.append_all(
+            [(event, float(next(ticks))) for event in (begun, *script_events())]
+        )
+        emit(begun)
+        control.stop.wait(timeout=60)
         emit(RunEnded(RunStatus.STOPPED))
 
     return job
@@ -228,11 +232,11 @@ async def test_watching(make_app: MakeApp, until: Until, size: tuple[int, int]) 
     record.log.write_text(log)
     app = make_app()
     async with app.run_test(size=size) as pilot:
-        app.runs.script = command
-        await app.runs.start_job(held_script(record), command.tables, command.name)
-        run = app.runs.board.runs[0]
+        app.handlers.scripts.opened = command
+        run = app.runs.start_job(held_script(record), command.tables, command.name)
+        await app.handlers.open(run.key)
         expected = len(script_events()) + 1
-        await until(pilot, lambda: run.monitor.events_seen == expected)
+        await until(pilot, lambda: run.view.events_seen == expected)
         await app.run_action("call_before", default_namespace=app.main.area)
         await pilot.pause()
         seen = screen_text(app)
@@ -250,7 +254,7 @@ async def test_a_script_of_another_process_is_followed(
     record.append_all([(RunStarted(record.run_id, "train.py", {}), 1.0), (first, 2.0)])
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: app.runs.known.records)
+        await until(pilot, lambda: app.runs.records)
         await pilot.press("4")
         await until(pilot, lambda: "fit 1: 2 x 40 steps" in screen_text(app))
         assert "the loss grows here" in screen_text(app)

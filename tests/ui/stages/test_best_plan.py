@@ -34,7 +34,7 @@ async def test_enter_sets_everything_and_one_undo_takes_it_back(
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        draft = app.experiment.draft
+        draft = app.session.draft
         before = draft.plan
         assert before is not None
         await _searched(pilot, app)
@@ -61,7 +61,7 @@ async def test_updates_stay_unless_asked_and_the_goal_can_change(
         outcome = screen.outcome
         assert outcome is not None
         batches = {found.choice.update_samples for found in outcome.best}
-        own = samples_per_update(app.experiment.draft.plan.request)  # type: ignore[union-attr]
+        own = samples_per_update(app.session.draft.plan.request)  # type: ignore[union-attr]
         assert batches == {own}
         assert f"throughput, {own} samples per update" in screen_text(app)
         await pilot.press("g")
@@ -77,4 +77,4 @@ async def test_updates_stay_unless_asked_and_the_goal_can_change(
         assert screen.outcome.aim.goal.value == "latency"
         await pilot.press("escape")
         await pilot.pause()
-        assert app.experiment.draft.changed() == []
+        assert app.session.draft.changed() == []

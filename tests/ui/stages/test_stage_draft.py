@@ -39,8 +39,8 @@ async def test_every_press_cuts_once_more(make_app: MakeApp) -> None:
         await settle(pilot, app)
         assert max(stages(app)) == 3
         assert shown_stages(app) == [str(stage) for stage in stages(app)]
-        assert app.experiment.draft.why_not_run == ""
-        assert app.experiment.draft.value("ipu.auto_select_ipus") == 4
+        assert app.session.draft.why_not_run == ""
+        assert app.session.draft.value("ipu.auto_select_ipus") == 4
         await pilot.press("right")
         await pilot.pause()
         assert "there is one stage" not in screen_text(app)
@@ -53,7 +53,7 @@ async def test_every_press_joins_two_stages(make_app: MakeApp) -> None:
         await settle(pilot, app)
         assert max(stages(app)) == 3
         assert shown_stages(app) == [str(stage) for stage in stages(app)]
-        assert app.experiment.draft.why_not_run == ""
+        assert app.session.draft.why_not_run == ""
 
 
 async def test_four_stages_in_six_presses_and_one_back(make_app: MakeApp) -> None:
@@ -61,7 +61,7 @@ async def test_four_stages_in_six_presses_and_one_back(make_app: MakeApp) -> Non
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("up", "up", "3", "S", "4", "enter")
         await settle(pilot, app)
-        draft = app.experiment.draft
+        draft = app.session.draft
         assert draft.preset.name == "mnist-ipu-faster"
         assert max(stages(app)) == 3
         assert draft.why_not_run == ""
@@ -76,7 +76,7 @@ async def test_large_model_from_four_to_eight_stages(make_app: MakeApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("end", "3", "S", "8", "enter")
         await settle(pilot, app)
-        draft = app.experiment.draft
+        draft = app.session.draft
         assert draft.preset.name == "bert-large-pod16"
         assert max(stages(app)) == 7
         assert draft.why_not_run == ""
@@ -93,33 +93,33 @@ async def test_number_of_stages_that_cannot_be_is_refused(
         await pilot.press("3", "S", answer, "enter")
         await pilot.pause()
         assert "1 to 7" in screen_text(app)
-        assert app.experiment.draft.changed() == []
+        assert app.session.draft.changed() == []
 
 
 async def test_what_cannot_run_says_why_and_is_mended_in_place(
     make_app: MakeApp,
 ) -> None:
     app = make_app()
-    app.experiment.draft.set_text(ACCUMULATION, "6")
+    app.session.draft.set_text(ACCUMULATION, "6")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("3")
         await settle(pilot, app)
         text = " ".join(screen_text(app).split())
         assert "cannot run yet" in text
-        assert app.experiment.draft.why_not_run in text
+        assert app.session.draft.why_not_run in text
         assert "last plan that could run" in text
         assert "f batch_size 64 to 48, gradient_accumulation 6 to 8" in text
         await pilot.press("f")
         await settle(pilot, app)
-        assert app.experiment.draft.value(ACCUMULATION) == 8
+        assert app.session.draft.value(ACCUMULATION) == 8
         assert "cannot run yet" not in screen_text(app)
         await pilot.press("u")
-        assert app.experiment.draft.value(ACCUMULATION) == 6
+        assert app.session.draft.value(ACCUMULATION) == 6
 
 
 async def test_layers_move_while_the_experiment_is_wrong(make_app: MakeApp) -> None:
     app = make_app()
-    app.experiment.draft.set_text("data.batch_size", "many")
+    app.session.draft.set_text("data.batch_size", "many")
     async with app.run_test(size=(120, 40)) as pilot:
         await open_stages(pilot, app, "conv2d_1")
         await pilot.press("right")
@@ -141,24 +141,24 @@ async def test_fix_is_offered_only_where_something_is_proposed(
         assert " f fix" in screen_text(app)
         await pilot.press("f")
         await settle(pilot, app)
-        assert app.experiment.draft.value("train.learning_rate") == 0.00125
+        assert app.session.draft.value("train.learning_rate") == 0.00125
         await pilot.press("u")
         app.query_one(ConfigureArea).show_field("execution.accumulation_reduction")
         await pilot.press("f")
-        assert app.experiment.draft.changed() == ["execution.accumulation_reduction"]
+        assert app.session.draft.changed() == ["execution.accumulation_reduction"]
         for area in ("2", "3"):
             await pilot.press(area)
             await settle(pilot, app)
             assert " f fix" not in screen_text(app)
-        app.experiment.draft.set_text("data.train_samples", "5")
-        app.experiment_shown()
+        app.session.draft.set_text("data.train_samples", "5")
+        app.main.show_experiment()
         await settle(pilot, app)
         assert "cannot run yet" in screen_text(app)
         assert " f fix" not in screen_text(app)
         assert "f takes" not in screen_text(app)
-        app.experiment.draft.undo()
-        app.experiment.draft.set_text(ACCUMULATION, "6")
-        app.experiment_shown()
+        app.session.draft.undo()
+        app.session.draft.set_text(ACCUMULATION, "6")
+        app.main.show_experiment()
         for area in ("2", "3"):
             await pilot.press(area)
             await settle(pilot, app)
@@ -172,10 +172,10 @@ async def test_advice_is_taken_by_enter_and_keeps_its_word(make_app: MakeApp) ->
         await settle(pilot, app)
         found = re.search(r"advice .*?, (\d+) % less", screen_text(app))
         assert found is not None
-        before = app.experiment.draft.plan
+        before = app.session.draft.plan
         await pilot.press("enter")
         await settle(pilot, app)
-        after = app.experiment.draft.plan
+        after = app.session.draft.plan
         assert before is not None
         assert after is not None
         gain = after.ipu_us_per_batch / before.ipu_us_per_batch - 1
@@ -186,7 +186,7 @@ async def test_remedies_for_memory_leave_room_for_the_advice(
     make_app: MakeApp,
 ) -> None:
     app = make_app()
-    app.experiment.draft.set({"data.batch_size": 1024})
+    app.session.draft.set({"data.batch_size": 1024})
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("3")
         await settle(pilot, app)
@@ -304,7 +304,7 @@ async def test_cell_of_the_timeline_says_how_long_and_for_whom(
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("3", "tab")
         await settle(pilot, app)
-        plan = app.experiment.draft.plan
+        plan = app.session.draft.plan
         assert plan is not None
         first, second = (microseconds(stage.forward_us) for stage in plan.stages)
         assert f"F0 of stage 0: {first} from" in screen_text(app)

@@ -12,7 +12,7 @@ from tests.ui.test_snapshots import SIZES, settle
 @pytest.mark.parametrize("size", SIZES)
 async def test_draft_that_cannot_run(make_app: MakeApp, size: tuple[int, int]) -> None:
     app = make_app()
-    app.experiment.draft.set_text("execution.gradient_accumulation", "6")
+    app.session.draft.set_text("execution.gradient_accumulation", "6")
     async with app.run_test(size=size) as pilot:
         await pilot.press("3")
         await settle(pilot, app)

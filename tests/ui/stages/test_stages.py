@@ -23,7 +23,7 @@ async def open_stages(pilot: Pilot[None], app: WorkbenchApp, layer: str) -> None
 
 
 def stages(app: WorkbenchApp) -> list[int]:
-    value: list[int] = app.experiment.draft.value("pipeline.stages")
+    value: list[int] = app.session.draft.value("pipeline.stages")
     return value
 
 
@@ -31,11 +31,11 @@ async def test_layer_at_the_cut_moves_alone(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await open_stages(pilot, app, "conv2d_1")
-        before = app.experiment.draft.plan
+        before = app.session.draft.plan
         await pilot.press("right")
         await pilot.pause()
         assert stages(app) == [0, 0, 1, 1, 1, 1, 1]
-        after = app.experiment.draft.plan
+        after = app.session.draft.plan
         assert before is not None
         assert after is not None
         assert after.stages[0].forward_us < before.stages[0].forward_us
@@ -59,7 +59,7 @@ async def test_illegal_move_says_why_and_changes_nothing(make_app: MakeApp) -> N
         await open_stages(pilot, app, "conv2d")
         await pilot.press("right")
         await pilot.pause()
-        assert app.experiment.draft.changed() == []
+        assert app.session.draft.changed() == []
         assert "stage 0 would be empty" in screen_text(app)
         await pilot.press("left")
         await pilot.pause()
@@ -73,7 +73,7 @@ async def test_another_stage_needs_more_ipus_and_balances(make_app: MakeApp) -> 
         await pilot.press("n")
         await pilot.pause()
         assert max(stages(app)) == 2
-        assert app.experiment.draft.value("ipu.auto_select_ipus") == 4
+        assert app.session.draft.value("ipu.auto_select_ipus") == 4
         await pilot.press("N", "N")
         await pilot.pause()
         assert stages(app) == []
@@ -83,11 +83,11 @@ async def test_balancing_shortens_the_step(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await open_stages(pilot, app, "conv2d")
-        before = app.experiment.draft.plan
+        before = app.session.draft.plan
         await pilot.press("b")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        after = app.experiment.draft.plan
+        after = app.session.draft.plan
         assert before is not None
         assert after is not None
         assert stages(app) != [0, 0, 0, 1, 1, 1, 1]
@@ -101,7 +101,7 @@ async def test_locked_layer_stays_when_balancing(make_app: MakeApp) -> None:
         await pilot.press("l", "b")
         await app.workers.wait_for_complete()
         await pilot.pause()
-        assert app.experiment.draft.value("pipeline.locked") == ["conv2d_1"]
+        assert app.session.draft.value("pipeline.locked") == ["conv2d_1"]
         assert stages(app)[2] == 0
 
 
@@ -134,7 +134,7 @@ async def test_schedules_are_compared_and_one_is_chosen(make_app: MakeApp) -> No
         assert "not on the IPU" in screen_text(app)
         await pilot.press("home", "down", "enter")
         await pilot.pause()
-        assert app.experiment.draft.value("pipeline.schedule") == "Interleaved"
+        assert app.session.draft.value("pipeline.schedule") == "Interleaved"
 
 
 async def test_recomputation_goes_through_its_ways(make_app: MakeApp) -> None:
@@ -143,7 +143,7 @@ async def test_recomputation_goes_through_its_ways(make_app: MakeApp) -> None:
         await open_stages(pilot, app, "conv2d")
         await pilot.press("r")
         await pilot.pause()
-        assert app.experiment.draft.value("ipu.allow_recompute") is True
+        assert app.session.draft.value("ipu.allow_recompute") is True
         assert "R0" in app.query_one(TimelineView).text
 
 
@@ -151,7 +151,7 @@ async def test_replicated_pipeline_names_the_ipus_of_each_replica(
     make_app: MakeApp,
 ) -> None:
     app = make_app()
-    app.experiment.draft.set({"ipu.auto_select_ipus": 4})
+    app.session.draft.set({"ipu.auto_select_ipus": 4})
     async with app.run_test(size=(120, 40)) as pilot:
         await open_stages(pilot, app, "conv2d")
         assert "2 replicas, IPUs of each  0: 0-1  1: 2-3" in screen_text(app)

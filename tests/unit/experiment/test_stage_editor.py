@@ -9,7 +9,7 @@ import pytest
 from ipu_runtime.plan.rules.weight_updates import update_changes
 from ipu_runtime.reports.plan_words import advice_words, reason_words
 from workbench.editing.draft import Draft, blocking_problems, with_values
-from workbench.editing.mending import change_words, mending_values
+from workbench.editing.fixes import change_words, fixing_values
 from workbench.editing.stage_editor import StageEditor
 from workbench.editing.stage_moves import cut_evenly, remove_stage
 from workbench.experiment.preset_store import list_presets, load_preset
@@ -83,9 +83,9 @@ def test_stages_are_joined_while_another_value_is_wrong() -> None:
 
 def test_mending_lets_the_experiment_run_and_changes_nothing_itself() -> None:
     draft = Draft(load_preset("mnist-ipu-pipelined"))
-    assert mending_values(draft) == {}
+    assert fixing_values(draft) == {}
     draft.set({ACCUMULATION: 6, "ipu.auto_select_ipus": 3})
-    values = mending_values(draft)
+    values = fixing_values(draft)
     assert values == {
         "data.batch_size": 48,
         ACCUMULATION: 8,

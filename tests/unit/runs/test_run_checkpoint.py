@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.runs.record_files import RecordError
 from workbench.runs.run_checkpoint import (
     Checkpoint,
     latest,
@@ -15,6 +14,7 @@ from workbench.runs.run_checkpoint import (
     place_of,
     save,
 )
+from workbench.store_json import RecordError
 
 
 def _checkpoint(epoch: int) -> Checkpoint:

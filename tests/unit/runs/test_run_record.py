@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from ipu_runtime.system.file_replacing import replace_file
+from workbench import store_json
 from workbench.locations import runs_directory
-from workbench.runs import record_files, run_record
+from workbench.runs import run_record
 from workbench.runs.events import (
     EpochEnded,
     Evaluated,
@@ -25,9 +26,9 @@ from workbench.runs.events import (
     RunEnded,
     RunStatus,
 )
-from workbench.runs.record_files import RecordError, UnknownRecord, replace_json
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import list_runs, open_run
+from workbench.store_json import RecordError, UnknownRecord, replace_json
 
 TABLES = {"experiment": {"name": "tiny", "seed": 3}, "data": {"batch_size": 8}}
 
@@ -116,7 +117,7 @@ def test_what_a_resumed_run_repeats_counts_once() -> None:
 
 
 def test_there_is_no_second_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_files, "_LOCK_PATIENCE_S", 0.02)
+    monkeypatch.setattr(store_json, "_LOCK_PATIENCE_S", 0.02)
     record = RunRecord.create(TABLES, "tiny")
 
     with pytest.raises(RecordError, match=rf"{record.run_id} is being .*{os.getpid()}"):
@@ -255,7 +256,7 @@ def test_a_full_disk_has_room_to_say_that_the_run_failed(
     def full(path: Path, content: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(record_files, "replace_file", full)
+    monkeypatch.setattr(store_json, "replace_file", full)
     record.finish(RunStatus.FAILED, "no space left")
     run = open_run(record.run_id)
     assert (run.status, run.message) == (RunStatus.FAILED, "no space left")

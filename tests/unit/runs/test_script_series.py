@@ -15,9 +15,9 @@ from workbench.runs.events import (
     Progressed,
     RunStatus,
 )
-from workbench.runs.run_monitor import RunMonitor
 from workbench.runs.run_record import RunRecord
 from workbench.runs.run_store import open_run
+from workbench.runs.run_view import RunView
 from workbench.runs.series import series_of
 from workbench.runs.verdict import verdict
 
@@ -95,7 +95,7 @@ def test_records_of_scripts_have_outcomes_and_a_verdict(home: object) -> None:
     known = outcome_of(run)
     assert (known["loss_last"], known["loss_best"]) == (2.0, 2.0)
     assert known["test_accuracy"] == 0.5
-    monitor = RunMonitor.of(run.preset, run.tables, run.timed_events())
+    monitor = RunView.of(run.preset, run.tables, run.timed_events())
     monitor.status = run.status
     assert (
         verdict(monitor, PrintedFigures())

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from workbench.runs.record_files import RecordError
 from workbench.runs.whole_directories import (
     claim_directory,
     discard_directory,
     remove_leftovers,
 )
 from workbench.store_files import locked_directory
+from workbench.store_json import RecordError
 
 
 @pytest.fixture

@@ -7,20 +7,21 @@ from typing import Any
 
 from ipu_runtime.plan.balance.balance_types import Objective
 from ipu_runtime.plan.problem import Problem
-from workbench.headless.diagnostics import report_problems
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench import api
+from workbench.headless.arguments import (
     add_experiment_argument,
+    add_update_samples,
+    asked_samples,
     read_experiment,
 )
+from workbench.headless.diagnostics import report_problems
+from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import (
     add_text_arguments,
     print_document,
     print_json,
 )
-from workbench.headless.update_argument import add_update_samples, asked_samples
 from workbench.planning.balance_json import balance_row
-from workbench.planning.balancing import balanced_experiment
 from workbench.views.balance import balance_document
 
 
@@ -49,7 +50,7 @@ def run_balance(args: argparse.Namespace) -> int:
     """Print the best stages of an experiment."""
     spec, loaded = read_experiment(args)
     samples = asked_samples(args, spec)
-    balanced = balanced_experiment(spec, args.stages, args.objective, samples=samples)
+    balanced = api.balance(spec, args.stages, args.objective, samples)
     result = balanced.result
     name = spec.experiment.name or loaded.preset.name
     if args.json:

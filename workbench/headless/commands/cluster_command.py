@@ -6,14 +6,13 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from ipu_runtime.plan.problem import Problem
 from ipu_runtime.plan.quantities import byte_size
 from workbench.cluster.ray_cluster import ClusterFacts, cluster_facts, connected
-from workbench.headless.diagnostics import UsageError
+from workbench.headless.arguments import add_place_argument, chosen_place
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.native_output import NativeLog
 from workbench.headless.output import print_json, print_line, print_table
-from workbench.headless.place_argument import add_place_argument, chosen_place
+from workbench.services.refused import Refused
 
 
 def add_parser(subparsers: Any) -> None:
@@ -36,7 +35,7 @@ def add_parser(subparsers: Any) -> None:
 def _status(args: argparse.Namespace) -> int:
     if args.on.shares_files:
         hint = "use auto or ray://HOST:PORT"
-        raise UsageError([Problem("--on", f"{args.on.text} is no cluster", hint)])
+        raise Refused(f"{args.on.text} is no cluster", hint, "--on")
     with NativeLog() as native_log:
         # Ray tells of every failed attempt to reach it.
         native_log.drop()

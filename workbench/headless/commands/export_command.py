@@ -10,16 +10,17 @@ from ipu_runtime.plan.problem import Problem
 from workbench.experiment.experiment_loading import recorded_experiment
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.preset_store import UnknownPreset
-from workbench.headless.diagnostics import UsageError, say
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench.headless.arguments import (
     add_experiment_argument,
     read_experiment,
 )
-from workbench.headless.output import check_target, print_text, write_text
-from workbench.runs.record_files import UnknownRecord
+from workbench.headless.diagnostics import say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.output import print_text, write_text
 from workbench.runs.run_store import open_run
 from workbench.script_export import ScriptError, export_script
+from workbench.services.refused import Refused, check_target
+from workbench.store_json import UnknownRecord
 
 
 def add_parser(subparsers: Any) -> None:
@@ -49,7 +50,9 @@ def _export(args: argparse.Namespace) -> int:
     try:
         text = export_script(spec, sequential=args.sequential)
     except ScriptError as error:
-        raise UsageError([Problem("", str(error))], args.experiment) from error
+        raise Refused.for_problems(
+            [Problem("", str(error))], args.experiment
+        ) from error
     if args.script is None:
         print_text(text)
     else:
@@ -64,17 +67,20 @@ def _experiment(args: argparse.Namespace) -> ExperimentSpec:
     except UnknownRecord:
         try:
             return read_experiment(args, calls=False)[0]
-        except UnknownPreset as error:
-            hint = error.hint or "see: ipu-workbench runs list"
-            problem = Problem(error.where, "there is no such preset or run", hint)
-            raise UsageError([problem]) from error
+        except Refused as refused:
+            unknown = refused.__cause__
+            if not isinstance(unknown, UnknownPreset):
+                raise
+            hint = unknown.hint or "see: ipu-workbench runs list"
+            text = "there is no such preset or run"
+            raise Refused(text, hint, unknown.where) from refused
     if args.changes:
         text = "a run is exported as it was"
-        raise UsageError([Problem("--set", text, "export its preset instead")])
+        raise Refused(text, "export its preset instead", "--set")
     if run.script:
         text, hint = "is a run of a script", f"it is in {run.script.get('file', '?')}"
-        raise UsageError([Problem(run.run_id, text, hint)])
+        raise Refused(text, hint, run.run_id)
     spec, problems = recorded_experiment(run.tables, say, trust=args.trust, calls=False)
     if spec is None:
-        raise UsageError(problems, run.run_id)
+        raise Refused.for_problems(problems, run.run_id)
     return spec

@@ -13,14 +13,14 @@ from workbench.data.dataset_facts import NAMED
 from workbench.experiment.experiment_loading import LoadedExperiment
 from workbench.experiment.model_tables import tables_for_file
 from workbench.experiment.toml_text import to_toml
-from workbench.headless.commands.plan_command import plan_exit_code
-from workbench.headless.diagnostics import UsageError, say
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench.headless.arguments import (
     add_experiment_argument,
     read_experiment,
 )
-from workbench.headless.output import check_target, print_text, write_text
+from workbench.headless.commands.plan_command import plan_exit_code
+from workbench.headless.diagnostics import say
+from workbench.headless.exit_codes import ExitCode
+from workbench.headless.output import print_text, write_text
 from workbench.models.model_source import (
     SOURCE_FORMS,
     anchored,
@@ -28,6 +28,7 @@ from workbench.models.model_source import (
     looks_like_source,
 )
 from workbench.planning.experiment_plan import plan_experiment
+from workbench.services.refused import Refused, check_target
 
 _FIELD_OF_OPTION = {
     "input_shape": "model.input_shape",
@@ -66,7 +67,7 @@ def add_parser(subparsers: Any) -> None:
 def _import(args: argparse.Namespace) -> int:
     if not looks_like_source(args.experiment):
         text, hint = f'"{args.experiment}" names no model', f"valid: {SOURCE_FORMS}"
-        raise UsageError([Problem("SOURCE", text, hint)])
+        raise Refused(text, hint, "SOURCE")
     check_target("--output", args.output, args.experiment)
     options = {name: getattr(args, name) for name in _FIELD_OF_OPTION}
     given = {name: value for name, value in options.items() if value is not None}
@@ -77,8 +78,10 @@ def _import(args: argparse.Namespace) -> int:
     args.changes = [*changes, *args.changes]
     try:
         loaded = _fitting(args) if args.batch_size is None else read_experiment(args)[1]
-    except UsageError as error:
-        raise UsageError(map(_by_option, error.problems), error.file) from error
+    except Refused as error:
+        raise Refused.for_problems(
+            map(_by_option, error.problems), error.file
+        ) from error
     for chosen in loaded.losses:
         say(f"loss of {chosen}")
     tables = tables_for_file(loaded.tables)

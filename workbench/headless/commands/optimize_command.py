@@ -6,37 +6,29 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ipu_runtime.plan.hardware import find_system, systems
-from ipu_runtime.plan.problem import Problem, Severity
-from workbench.data.sample_counts import count
-from workbench.experiment.experiment_spec import ExperimentSpec
+from workbench import api
 from workbench.experiment.model_tables import tables_for_file
 from workbench.experiment.tables import spec_to_tables
 from workbench.experiment.toml_text import to_toml
-from workbench.experiment.topology import selected_ipus
-from workbench.headless.diagnostics import UsageError, say
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench.headless.arguments import (
+    UPDATE_SAMPLES,
     add_experiment_argument,
+    add_update_samples,
+    asked_samples,
     read_experiment,
 )
+from workbench.headless.diagnostics import say
+from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import (
-    check_target,
     print_document,
     print_json,
     readers_may_leave,
     write_text,
 )
-from workbench.headless.update_argument import (
-    UPDATE_SAMPLES,
-    add_update_samples,
-    asked_samples,
-)
-from workbench.locations import hardware_file
-from workbench.optimizing.goal import Aim, Goal
-from workbench.optimizing.outcome import Outcome, optimize
-from workbench.optimizing.search_space import FIXABLE, SearchSpace
-from workbench.planning.experiment_plan import plan_experiment
+from workbench.optimizing.goal import Goal
+from workbench.optimizing.outcome import Outcome
+from workbench.optimizing.search_space import FIXABLE
+from workbench.services.refused import Refused, check_target
 from workbench.views.outcome import outcome_document, outcome_row
 
 
@@ -84,15 +76,14 @@ def run_optimize(args: argparse.Namespace) -> int:
     fixed = _fixed(args)
     spec, loaded = read_experiment(args)
     name = spec.experiment.name or loaded.preset.name
-    space = _space(spec, args, fixed)
-    aim = Aim(Goal(args.objective), count(spec).train.samples * spec.train.epochs)
-    outcome = optimize(space, aim)
-    if not outcome.best and space.empty:
-        which = "--fix" if fixed else UPDATE_SAMPLES
-        text = f"no settings agree with what is fixed and {space.update_samples:,} "
-        text += "samples per update" if space.update_samples else ""
-        hint = f"fix less, or {UPDATE_SAMPLES} any"
-        raise UsageError([Problem(which, text.rstrip(), hint)], name)
+    samples = asked_samples(args, spec)
+    try:
+        outcome = api.optimize(
+            spec, args.objective, ipus=args.ipus, update_samples=samples, fixed=fixed
+        )
+    except Refused as refused:
+        refused.file = _file(refused, args, name)
+        raise
     with readers_may_leave():
         if args.json:
             print_json(outcome_row(outcome, name))
@@ -108,10 +99,10 @@ def _check_writing(args: argparse.Namespace) -> None:
     check_target("--output", args.output, args.experiment)
     if args.output is not None and args.apply is None:
         text = "nothing is written without --apply"
-        raise UsageError([Problem("--output", text, "--apply N")])
+        raise Refused(text, "--apply N", "--output")
     if args.apply is not None and args.apply < 1:
         text = f"there is no row {args.apply}"
-        raise UsageError([Problem("--apply", text, "1 or more")])
+        raise Refused(text, "1 or more", "--apply")
 
 
 def _fixed(args: argparse.Namespace) -> frozenset[str]:
@@ -121,61 +112,29 @@ def _fixed(args: argparse.Namespace) -> frozenset[str]:
     twice = [name for name in given if given.count(name) > 1]
     if twice:
         text = f"{twice[0]} is given {given.count(twice[0])} times"
-        raise UsageError([Problem("--fix", text, "once")])
+        raise Refused(text, "once", "--fix")
     unknown = sorted(names - FIXABLE.keys())
     if unknown:
         text = f"{unknown[0]} is not searched"
-        raise UsageError([Problem("--fix", text, f"one of {', '.join(FIXABLE)}")])
+        raise Refused(text, f"one of {', '.join(FIXABLE)}", "--fix")
     args.changes = [*args.changes, *(text for text in args.fix if "=" in text)]
     if args.system:
         args.changes = [*args.changes, f"execution.system={args.system}"]
     return frozenset(names)
 
 
-def _space(
-    spec: ExperimentSpec, args: argparse.Namespace, fixed: frozenset[str]
-) -> SearchSpace:
-    system = find_system(spec.execution.system, hardware_file())
-    if system is None:
-        text = f"{spec.execution.system!r} is not known"
-        known = ", ".join(item.name for item in systems(hardware_file()))
-        raise UsageError([Problem("execution.system", text, f"one of {known}")])
-    ipus, own = args.ipus, selected_ipus(spec)
-    if ipus is None:
-        ipus = own if "ipu.auto_select_ipus" in fixed else system.ipus
-    if "ipu.auto_select_ipus" in fixed and ipus != own:
-        text = f"{ipus} is not the {own} of ipu.auto_select_ipus, which is fixed"
-        raise UsageError([Problem("--ipus", text, str(own))])
-    if ipus < 1 or ipus & (ipus - 1):
-        text = f"{ipus} IPUs are no device"
-        raise UsageError([Problem("--ipus", text, "a power of two: 1, 2, 4, ...")])
-    problems = plan_experiment(spec, with_remedies=False).problems
-    wrong = [item for item in problems if _stays(item, fixed)]
-    if wrong:
-        raise UsageError(wrong, str(args.experiment))
-    space = SearchSpace(spec, ipus, asked_samples(args, spec), fixed)
-    stages = space.allowed_cuts.least_stages
-    if stages > ipus:
-        which = "stages" if "pipeline.stages" in fixed else "locked"
-        text = f"{ipus} is too few for the {stages} stages of pipeline.{which}"
-        needed = 1 << (stages - 1).bit_length()
-        raise UsageError([Problem("--ipus", text, f"{needed} or more")])
-    return space
-
-
-def _stays(problem: Problem, fixed: frozenset[str]) -> bool:
-    """Tell whether nothing that is searched takes a problem away."""
-    if problem.severity is not Severity.ERROR:
-        return False
-    if problem.where == "pipeline.stages":
-        return problem.where in fixed
-    return problem.where.startswith("ipu.") and problem.where not in FIXABLE
+def _file(refused: Refused, args: argparse.Namespace, name: str) -> str:
+    """Return what a refusal is about."""
+    where = refused.problems[0].where
+    if where in ("--fix", UPDATE_SAMPLES):
+        return name
+    return str(args.experiment) if where.startswith(("ipu.", "pipeline.")) else ""
 
 
 def _write(outcome: Outcome, row: int, path: Path) -> None:
     if not 1 <= row <= len(outcome.best):
         text = f"there is no row {row}"
-        raise UsageError([Problem("--apply", text, f"1 to {len(outcome.best)}")])
+        raise Refused(text, f"1 to {len(outcome.best)}", "--apply")
     tables = tables_for_file(spec_to_tables(outcome.best[row - 1].spec))
     write_text(path, to_toml(tables))
     say(f"train it with: ipu-workbench run {path}")

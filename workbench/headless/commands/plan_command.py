@@ -14,18 +14,18 @@ from ipu_runtime.plan.problem import Problem, Severity, deciding_first
 from ipu_runtime.reports.document import Section
 from ipu_runtime.reports.memory_sections import walk_section
 from ipu_runtime.reports.plan_document import plan_document
+from workbench import api
 from workbench.data.sample_counts import sample_words
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.tables import spec_to_tables
-from workbench.headless.diagnostics import UsageError, report_problems, say
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench.headless.arguments import (
     add_experiment_argument,
     read_experiment,
 )
+from workbench.headless.diagnostics import report_problems, say
+from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import (
     add_text_arguments,
-    check_target,
     print_document,
     print_json,
     readers_may_leave,
@@ -37,7 +37,7 @@ from workbench.headless.plan_gate_argument import (
     print_comparison,
     read_gate,
 )
-from workbench.planning.experiment_plan import plan_experiment, plan_inference
+from workbench.services.refused import Refused, check_target
 
 
 def add_parser(subparsers: Any) -> None:
@@ -85,7 +85,7 @@ def run_plan(args: argparse.Namespace) -> int:
     check_target("--trace", args.trace, args.experiment)
     conditions, other = read_gate(args)
     spec, loaded = read_experiment(args, warn=False)
-    plan = plan_inference(spec) if args.inference else plan_experiment(spec)
+    plan = api.plan(spec, inference=args.inference)
     plan = replace(plan, problems=deciding_first((*loaded.problems, *plan.problems)))
     name = spec.experiment.name or loaded.preset.name
     if plan.not_modelled:
@@ -169,7 +169,7 @@ def _check_no_figures(args: argparse.Namespace, plan: Plan) -> None:
         if value
     ]
     if wrong:
-        raise UsageError(wrong)
+        raise Refused.for_problems(wrong)
 
 
 def _instead(plan: Plan, spec: ExperimentSpec, preset: str) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_loading import load_experiment
 from workbench.experiment.preset_store import Preset, PresetError, list_presets
 from workbench.experiment.tables import spec_value
-from workbench.headless.diagnostics import report_problems, say
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench.headless.arguments import (
     add_experiment_argument,
     add_trust_argument,
     read_experiment,
 )
+from workbench.headless.diagnostics import report_problems, say
+from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import print_json, print_line
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.views.cells import pad

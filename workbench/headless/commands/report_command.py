@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from workbench.headless.arguments import add_run_argument
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import write_text
-from workbench.headless.run_argument import add_run_argument, find_run
+from workbench.services.recorded_runs import find
 from workbench.views.run import report_page
 
 
@@ -23,5 +24,5 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    write_text(Path(args.html), report_page(find_run(args.run_id)))
+    write_text(Path(args.html), report_page(find(args.run_id)))
     return ExitCode.DONE

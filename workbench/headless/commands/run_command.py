@@ -9,29 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.plan import Plan
-from ipu_runtime.plan.problem import Problem
 from workbench.cluster.team import team_on
-from workbench.experiment.experiment_loading import recorded_experiment
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.tables import spec_to_tables
-from workbench.headless.commands.plan_command import plan_exit_code
-from workbench.headless.diagnostics import UsageError, report_problems, say
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench.headless.arguments import (
+    RUN_HELP,
     add_experiment_argument,
+    add_place_argument,
+    chosen_place,
     read_experiment,
 )
+from workbench.headless.commands.plan_command import plan_exit_code
+from workbench.headless.diagnostics import report_problems, say
+from workbench.headless.exit_codes import ExitCode
 from workbench.headless.interruption import stop_on_interrupt
 from workbench.headless.native_output import NativeLog
-from workbench.headless.place_argument import add_place_argument, chosen_place
-from workbench.headless.run_argument import RUN_HELP, find_run
 from workbench.headless.run_display import JsonDisplay, TextDisplay
 from workbench.locations import runs_directory
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.runs.events import Event, RunEnded, RunStarted, RunStatus
-from workbench.runs.record_files import explained
 from workbench.runs.run_context import RunControl
 from workbench.runs.runner import run_experiment
+from workbench.services.recorded_runs import experiment_to_resume, find
+from workbench.services.refused import Refused
+from workbench.store_json import explained
 
 _EXIT_CODES = {
     RunStatus.FINISHED: ExitCode.DONE,
@@ -115,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 def _fresh(args: argparse.Namespace) -> tuple[ExperimentSpec, str]:
     if args.experiment is None:
         hint = "see: ipu-workbench presets list"
-        raise UsageError([Problem("PRESET|FILE", "is missing", hint)])
+        raise Refused("is missing", hint, "PRESET|FILE")
     if args.seed is not None:
         args.changes = [*args.changes, f"experiment.seed={args.seed}"]
     spec, loaded = read_experiment(args)
@@ -123,23 +124,15 @@ def _fresh(args: argparse.Namespace) -> tuple[ExperimentSpec, str]:
 
 
 def _resumed(args: argparse.Namespace) -> tuple[ExperimentSpec, str, str]:
-    stored = find_run(args.resume)
+    stored = find(args.resume)
     where = f"run {stored.run_id}"
-    tables = stored.tables_to_go_on_with()
-    if "script" in tables:
-        text, hint = "is a run of a script", "run it again with: ipu-workbench exec"
-        raise UsageError([Problem(where, text, hint)])
-    if stored.status is RunStatus.FINISHED:
-        raise UsageError([Problem(where, "is finished: there is nothing to resume")])
     if args.changes or args.seed is not None:
         text = "a resumed run keeps its experiment, so nothing can be changed"
-        raise UsageError([Problem(where, text, "leave out --set and --seed")])
+        raise Refused(text, "leave out --set and --seed", where)
     if args.experiment not in (None, stored.preset):
         text = f"is a run of {stored.preset}, not of {args.experiment}"
-        raise UsageError([Problem(where, text, "leave out the preset")])
-    spec, problems = recorded_experiment(tables, say, trust=args.trust)
-    if spec is None:
-        raise UsageError(problems, where)
+        raise Refused(text, "leave out the preset", where)
+    spec = experiment_to_resume(stored, trusted=args.trust, tell=say)
     return spec, stored.preset, stored.run_id
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from workbench.comparing.listed_runs import listed_runs
 from workbench.export.run_export import run_to_json
+from workbench.headless.arguments import add_run_argument
 from workbench.headless.commands.runs_keeping import add_actions
 from workbench.headless.diagnostics import say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import print_json, print_table
-from workbench.headless.run_argument import add_run_argument
 from workbench.locations import runs_directory
 from workbench.runs.run_notes import read_notes
 from workbench.runs.run_store import list_runs

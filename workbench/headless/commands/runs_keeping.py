@@ -6,13 +6,18 @@ import argparse
 import sys
 from typing import Any
 
-from ipu_runtime.plan.problem import Problem
 from ipu_runtime.reports.plain_text import plain_text
-from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.arguments import add_run_argument
+from workbench.headless.diagnostics import say
 from workbench.headless.exit_codes import ExitCode
-from workbench.headless.run_argument import add_run_argument, find_any_run, find_run
-from workbench.runs.record_files import RecordError, safe_name
-from workbench.runs.run_notes import change_notes, delete_run, read_notes
+from workbench.services.recorded_runs import (
+    annotate,
+    check_tags,
+    delete,
+    find,
+    notes_of,
+)
+from workbench.services.refused import Refused
 
 
 def add_actions(actions: Any) -> None:
@@ -35,7 +40,8 @@ def add_actions(actions: Any) -> None:
 
 
 def _delete(args: argparse.Namespace) -> int:
-    runs = {run.run_id: run for run in map(find_any_run, args.runs)}
+    found = (find(name, damaged_too=True) for name in args.runs)
+    runs = {run.run_id: run for run in found}
     names = ", ".join(f"{run.run_id} ({run.preset})" for run in runs.values())
     if not args.yes and not _agrees(f"delete {names}? What they hold is lost. [y/N] "):
         say("nothing is deleted")
@@ -43,10 +49,10 @@ def _delete(args: argparse.Namespace) -> int:
     failed = False
     for run in runs.values():
         try:
-            delete_run(run)
+            delete(run)
             say(f"{run.run_id} is deleted")
-        except RecordError as error:
-            say(str(error))
+        except Refused as refused:
+            say(str(refused))
             failed = True
     return ExitCode.FAILED if failed else ExitCode.DONE
 
@@ -54,28 +60,23 @@ def _delete(args: argparse.Namespace) -> int:
 def _agrees(question: str) -> bool:
     if not sys.stdin.isatty():
         hint = "say --yes, or use a terminal"
-        raise UsageError([Problem("--yes", "nobody can be asked here", hint)])
+        raise Refused("nobody can be asked here", hint, "--yes")
     sys.stderr.write(plain_text(question))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _note(args: argparse.Namespace) -> int:
-    run = find_run(args.run_id)
-    notes = change_notes(run.directory, note=args.text)
+    run = find(args.run_id)
+    notes = annotate(run, note=args.text)
     say(f"{run.run_id}: {notes.note or 'no note'}")
     return ExitCode.DONE
 
 
 def _tag(args: argparse.Namespace) -> int:
-    wrong = [tag for tag in args.tags if not safe_name(tag)]
-    if wrong:
-        hint = "use letters, digits, '.', '_' and '-'"
-        raise UsageError([Problem("TAG", f"{wrong[0]!r} is no tag", hint)])
-    run = find_run(args.run_id)
-    notes = read_notes(run.directory)
-    kept = [tag for tag in notes.tags if tag not in args.tags]
-    tags = kept if args.remove else [*kept, *args.tags]
-    change_notes(run.directory, tags=tuple(tags))
-    say(f"{run.run_id}: {' '.join(sorted(set(tags))) or 'no tags'}")
+    run = find(args.run_id)
+    check_tags(args.tags)
+    kept = [tag for tag in notes_of(run).tags if tag not in args.tags]
+    notes = annotate(run, tags=(*kept, *([] if args.remove else args.tags)))
+    say(f"{run.run_id}: {' '.join(sorted(set(notes.tags))) or 'no tags'}")
     return ExitCode.DONE

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TextIO
 
 from ipu_runtime.plan.config.field import nearest
 from ipu_runtime.plan.problem import Problem, Severity
+from ipu_runtime.plan.quantities import duration
 from workbench.cluster.team import team_on
 from workbench.comparing.outcome import OUTCOMES
 from workbench.experiment.experiment_loading import read_and_checked
 from workbench.experiment.validation import understood
-from workbench.headless.diagnostics import UsageError, say
-from workbench.headless.exit_codes import ExitCode
-from workbench.headless.experiment_argument import (
+from workbench.headless.arguments import (
     add_experiment_argument,
+    add_place_argument,
+    chosen_place,
     read_experiment,
 )
+from workbench.headless.diagnostics import say
+from workbench.headless.exit_codes import ExitCode
 from workbench.headless.interruption import stop_on_interrupt
 from workbench.headless.native_output import NativeLog
 from workbench.headless.output import print_document, print_json
-from workbench.headless.place_argument import add_place_argument, chosen_place
-from workbench.headless.progress_bar import ProgressBar
-from workbench.runs.record_files import UnknownRecord
 from workbench.runs.run_context import NoMachines, RunControl
+from workbench.services.refused import Refused
+from workbench.store_json import UnknownRecord
 from workbench.sweeps.halving import OBJECTIVES, Halving
 from workbench.sweeps.sweep import run_sweep
 from workbench.sweeps.sweep_grid import Axis, count_points, parse_grid
@@ -100,7 +103,7 @@ def add_parser(subparsers: Any) -> None:
 
 def _sweep(args: argparse.Namespace) -> int:
     if args.jobs is not None and args.jobs < 1:
-        raise UsageError([Problem("--jobs", f"{args.jobs} processes", "at least 1")])
+        raise Refused(f"{args.jobs} processes", "at least 1", "--jobs")
     record = _continued(args) if args.resume else _begun(args)
     try:
         return _go_through(args, record)
@@ -111,12 +114,12 @@ def _sweep(args: argparse.Namespace) -> int:
 def _begun(args: argparse.Namespace) -> SweepRecord:
     if args.experiment is None:
         hint = "or continue a sweep with --resume GROUP"
-        raise UsageError([Problem("PRESET", "is missing", hint)])
+        raise Refused("is missing", hint, "PRESET")
     axes, problems = parse_grid(args.grid)
     halving, halving_problems = _halving(args, axes)
     problems += (*_problems(args, trained=not args.plan_only), *halving_problems)
     if problems:
-        raise UsageError(problems)
+        raise Refused.for_problems(problems)
     _, loaded = read_experiment(args)
     definition = SweepDefinition(
         args.experiment, loaded.tables, axes, not args.plan_only, halving
@@ -146,11 +149,11 @@ def _continued(args: argparse.Namespace) -> SweepRecord:
     given = (args.experiment, args.grid, args.changes, args.group)
     if any(given) or args.budget is not None or args.objective:
         text = "takes the preset, the grid and the budget from the sweep"
-        raise UsageError([Problem("--resume", text, "leave the others out")])
+        raise Refused(text, "leave the others out", "--resume")
     try:
         record = SweepRecord.reopen(args.resume)
     except UnknownRecord as error:
-        raise UsageError([Problem("--resume", str(error))]) from error
+        raise Refused(str(error), where="--resume") from error
     definition = record.definition
     problems = _problems(args, trained=definition.trained)
     # Asked here, or every point that is left would be one that cannot run.
@@ -163,7 +166,7 @@ def _continued(args: argparse.Namespace) -> SweepRecord:
         problems += definition.halving.problems(count_points(definition.axes))
     if problems:
         record.close()
-        raise UsageError(problems)
+        raise Refused.for_problems(problems)
     return record
 
 
@@ -283,3 +286,43 @@ def _ended(
         "seconds": seconds,
         "directory": str(record.directory),
     }
+
+
+_BAR_WIDTH = 30
+_REDRAW_S = 0.1
+
+
+class ProgressBar:
+    """Redraws itself in place; off a terminal it stays silent."""
+
+    def __init__(self, total: int, done: int = 0, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._total, self._done, self._at_start = total, done, done
+        self._began = self._drawn = time.monotonic()
+        self._shown = self._stream.isatty()
+
+    def advance(self, count: int = 1) -> None:
+        """Note that more is done; most calls draw nothing."""
+        self._done += count
+        now = time.monotonic()
+        if self._shown and now - self._drawn >= _REDRAW_S:
+            self._drawn = now
+            self._stream.write(f"\r{self.line(now)}\x1b[K")
+            self._stream.flush()
+
+    def clear(self) -> None:
+        """Make room for other output."""
+        if self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def line(self, now: float) -> str:
+        """Return the bar: how much is done, how fast, and how long it still takes."""
+        share = self._done / self._total if self._total else 1.0
+        filled = int(share * _BAR_WIDTH)
+        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
+        rate = (self._done - self._at_start) / max(now - self._began, 1e-9)
+        left = f", {duration((self._total - self._done) / rate)} left" if rate else ""
+        speed = f"{rate:.0f}/s" if rate >= 1 else f"{duration(1 / rate)} each"
+        speed = f"  {speed}" if rate else ""
+        return f"[{bar}] {self._done:,}/{self._total:,}{speed}{left}"

@@ -6,12 +6,12 @@ import argparse
 from typing import Any
 
 from ipu_runtime.plan.hardware import HardwareFileError
-from ipu_runtime.plan.problem import Problem
-from workbench.headless.diagnostics import UsageError, say
+from workbench.headless.diagnostics import say
 from workbench.headless.exit_codes import ExitCode
 from workbench.headless.output import print_document, print_json, text_style
 from workbench.locations import hardware_file
 from workbench.published.published_figure import NotPlanned
+from workbench.services.refused import Refused
 
 
 def add_parser(subparsers: Any) -> None:
@@ -50,5 +50,5 @@ def run_validate(args: argparse.Namespace) -> int:
             print_document(validation_document(width), ascii_only=args.ascii)
     except (HardwareFileError, NotPlanned) as error:
         hint = "unset IPU_WORKBENCH_HARDWARE" if path else ""
-        raise UsageError([Problem("hardware", str(error), hint)]) from error
+        raise Refused(str(error), hint, "hardware") from error
     return ExitCode.DONE

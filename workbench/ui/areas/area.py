@@ -12,9 +12,8 @@ from textual.widget import Widget
 from ipu_runtime.system.file_replacing import replace_file
 from workbench.editing.draft import Draft
 from workbench.ui.actions import Scope
-from workbench.ui.controllers.experiment import ExperimentController
-from workbench.ui.controllers.runs import RunController
-from workbench.ui.screens.question import AskText, Confirm
+from workbench.ui.dialogs.question import AskText
+from workbench.ui.handlers import Handlers
 from workbench.ui.widgets.plain import Vertical
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ class Area(Vertical):
     DEFAULT_CSS = "Area { height: 1fr; }"
     SCOPE: ClassVar[Scope]
 
-    class Changed(Message):
-        """A value of the current experiment is another one now."""
-
     class Said(Message):
         """Something to confirm in the status bar."""
 
@@ -37,20 +33,19 @@ class Area(Vertical):
             super().__init__()
             self.text, self.bad = text, bad
 
-    def __init__(
-        self, experiment: ExperimentController, runs: RunController, *, name: str
-    ) -> None:
+    def __init__(self, handlers: Handlers, *, name: str) -> None:
         super().__init__(name=name, id=f"area-{name}")
-        self.experiment, self.runs = experiment, runs
+        self.handlers = handlers
+        self.session, self.runs = handlers.session, handlers.runs
 
     @property
     def draft(self) -> Draft:
         """The experiment that is on the screen."""
-        return self.experiment.draft
+        return self.session.draft
 
     def measured(self) -> Measured | None:
         """Return what the newest run of this very experiment took per batch."""
-        draft, known = self.draft, self.runs.known
+        draft, runs = self.draft, self.runs
         if draft.spec is None:
             return None
         # It reads experiments, which the first frame can do without.
@@ -59,13 +54,13 @@ class Area(Vertical):
 
         # A record has every value; those of a draft are only what was given.
         tables = spec_to_tables(draft.spec)
-        for entry in known.newest_first():
+        for entry in runs.newest_first():
             if entry.preset != draft.preset.name:
                 continue
-            if not same_times(known.cached_tables(entry.key), tables):
+            if not same_times(runs.cached_tables(entry.key), tables):
                 continue
-            monitor = known.monitor(entry.key)
-            newest = monitor.newest if monitor is not None else None
+            view = runs.view(entry.key)
+            newest = view.newest if view is not None else None
             if newest is not None and newest.host_ms_per_batch:
                 ms, rate = newest.host_ms_per_batch, newest.host_samples_per_second
                 return Measured(ms, rate, "newest run")
@@ -82,8 +77,8 @@ class Area(Vertical):
         return (self.SCOPE,)
 
     @property
-    def mends(self) -> bool:
-        """Whether `f` has something to set that would mend the experiment."""
+    def has_fix(self) -> bool:
+        """Whether `f` has something to set that lets the experiment run."""
         return False
 
     @property
@@ -94,10 +89,6 @@ class Area(Vertical):
     def say(self, text: str, bad: bool = False) -> None:
         """Confirm something in the status bar."""
         self.post_message(self.Said(text, bad))
-
-    def changed(self) -> None:
-        """Tell everybody that the experiment is another one now."""
-        self.post_message(self.Changed())
 
     def refresh_area(self) -> None:
         """Show the present state; called when it changes and when it is shown."""
@@ -118,9 +109,7 @@ class Area(Vertical):
         if not name:
             return
         path = Path(os.path.expanduser(name))
-        if path.exists() and not await self.app.push_screen_wait(
-            Confirm(f"{path} exists. Replace it?", "replace it", "keep it")
-        ):
+        if not await self.handlers.may_write(path):
             return
         try:
             replace_file(path, text)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from textual.app import ComposeResult
 
 from workbench.ui.actions import Scope
 from workbench.ui.areas.area import Area
-from workbench.ui.controllers.experiment import ExperimentController
-from workbench.ui.controllers.runs import RunController
+from workbench.ui.handlers import Handlers
 from workbench.ui.widgets.plain import Vertical
 
 AREAS: tuple[tuple[str, str], ...] = (
@@ -29,16 +26,14 @@ EXPERIMENT_AREAS = ("configure", "stages", "script")
 class AreaStack(Vertical):
     """Shows one area; each is loaded and built when it is first shown."""
 
-    def __init__(self, experiment: ExperimentController, runs: RunController) -> None:
+    def __init__(self, handlers: Handlers) -> None:
         super().__init__(id="main")
-        self._experiment, self._runs = experiment, runs
+        self._handlers = handlers
         self.current = self._build("start")
         self._built = {"start": self.current}
 
     def _build(self, name: str) -> Area:
-        module = import_module(f"workbench.ui.areas.{name}")
-        kind: type[Area] = getattr(module, f"{name.capitalize()}Area")
-        return kind(self._experiment, self._runs, name=name)
+        return _area_class(name)(self._handlers, name=name)
 
     def compose(self) -> ComposeResult:
         """Begin with the first area."""
@@ -54,6 +49,39 @@ class AreaStack(Vertical):
         self.current.display = False
         self.current = self._built[name]
         self.current.display = True
+
+
+def _area_class(name: str) -> type[Area]:
+    """Load an area: most need what the first frame does without."""
+    match name:
+        case "configure":
+            from workbench.ui.areas.configure import ConfigureArea
+
+            return ConfigureArea
+        case "stages":
+            from workbench.ui.areas.stages import StagesArea
+
+            return StagesArea
+        case "run":
+            from workbench.ui.areas.run import RunArea
+
+            return RunArea
+        case "compare":
+            from workbench.ui.areas.compare import CompareArea
+
+            return CompareArea
+        case "report":
+            from workbench.ui.areas.report import ReportArea
+
+            return ReportArea
+        case "script":
+            from workbench.ui.areas.script import ScriptArea
+
+            return ScriptArea
+        case _:
+            from workbench.ui.areas.start import StartArea
+
+            return StartArea
 
 
 def area_of(scope: Scope) -> str:

@@ -15,12 +15,10 @@ from textual.widget import Widget
 
 from ipu_runtime.plan.quantities import byte_size
 from ipu_runtime.reports.document import HEADING, MUTED
-from workbench.comparing.compare import Comparison, compare_runs
+from workbench.comparing.compare import Comparison
 from workbench.export.run_export import runs_to_csv
 from workbench.runs.describe import METRIC_WORDS
-from workbench.runs.run_store import StoredRun
 from workbench.runs.series import METRICS
-from workbench.store_files import size_of
 from workbench.ui.actions import Scope, actions_in, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.comparison import (
@@ -32,6 +30,7 @@ from workbench.ui.content.comparison import (
     row_in_full,
     sign_of,
 )
+from workbench.ui.handlers import Handlers
 from workbench.ui.screens.reader import Reader
 from workbench.ui.themes import RUN_COLOURS
 from workbench.ui.widgets.chart import ChartView, NamedCurve
@@ -51,25 +50,26 @@ class CompareArea(Area):
     SCOPE: ClassVar[Scope] = Scope.COMPARE
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for(Scope.COMPARE)]
 
+    def __init__(self, handlers: Handlers, *, name: str) -> None:
+        super().__init__(handlers, name=name)
+        self._how = Static(id="compare-how")
+        self._empty = VerticalScroll(self._how, id="compare-empty", can_focus=True)
+        self._table = RowList(id="compare-table")
+        self._panel = Vertical(self._table, id="compare-panel", classes="panel")
+        self._legend = FlowText(id="compare-legend")
+        self._chart = ChartView(
+            "loss", empty="the runs have no such curve", id="compare-chart"
+        )
+
     def compose(self) -> ComposeResult:
         """Build table and chart."""
-        with VerticalScroll(id="compare-empty", can_focus=True):
-            yield Static(id="compare-how")
-        with Vertical(id="compare-panel", classes="panel"):
-            yield RowList(id="compare-table")
-        yield FlowText(id="compare-legend")
-        yield ChartView(
-            "loss",
-            empty="the runs have no such curve",
-            id="compare-chart",
-        )
+        yield from (self._empty, self._panel, self._legend, self._chart)
 
     def on_mount(self) -> None:
         """Begin with the differences and the loss."""
         self._view = CompareView()
         self._pinned = ""
         self._metric = 0
-        self._compared: tuple[object, Comparison] | None = None
         self._memory: tuple[Comparison, Sequence[MemoryCurve]] | None = None
 
     @on(RowList.Resized)
@@ -79,63 +79,52 @@ class CompareArea(Area):
     @property
     def footer_scopes(self) -> tuple[Scope, ...]:
         """The chart has keys of its own."""
-        focused = self.query_one(ChartView).has_focus if self.is_mounted else False
+        focused = self._chart.has_focus if self.is_mounted else False
         return (Scope.CHART, Scope.COMPARE) if focused else (Scope.COMPARE,)
 
     @property
     def useless(self) -> tuple[str, ...]:
         """Without runs there is nothing but adding some."""
-        own = () if self._runs() else actions_in(Scope.COMPARE)
+        own = () if self.handlers.marked.records else actions_in(Scope.COMPARE)
         return tuple(spec.id for spec in own if spec.id != "compare.add")
 
     def focus_target(self) -> Widget:
         """The table has most keys; without runs, what says how to mark some."""
-        return self.query_one("#compare-table" if self._runs() else "#compare-empty")
-
-    def _runs(self) -> list[StoredRun]:
-        found = (self.runs.known.record(key) for key in self.runs.known.marked)
-        return [run for run in found if run is not None]
-
-    def _comparison(self, runs: list[StoredRun]) -> Comparison:
-        """Return the runs side by side; they are read again when one has grown."""
-        state = [(run.run_id, run.status, _size(run)) for run in runs]
-        if self._compared is None or self._compared[0] != state:
-            self._compared = state, compare_runs(runs)
-        return self._compared[1]
+        return self.query_one(
+            "#compare-table" if self.handlers.marked.records else "#compare-empty"
+        )
 
     def refresh_area(self) -> None:
         """Show the marked runs, or how to mark some."""
-        runs = self._runs()
-        self.query_one("#compare-empty").display = not runs
-        for name in ("#compare-panel", "#compare-legend", "#compare-chart"):
-            self.query_one(name).display = bool(runs)
+        runs = self.handlers.marked.records
+        self._empty.display = not runs
+        for part in (self._panel, self._legend, self._chart):
+            part.display = bool(runs)
         if runs:
-            self._show(self._comparison(runs))
+            self._show(self.handlers.marked.compared())
             return
-        how = _how_to_mark(len(self.runs.known.entries()))
-        self.query_one("#compare-how", Static).update(how)
+        how = _how_to_mark(len(self.runs.entries()))
+        self._how.update(how)
         if self.screen.focused is None or self in self.screen.focused.ancestors:
             # Keys go where the focus is, and what had it may be hidden now.
-            self.screen.set_focus(self.query_one("#compare-empty"))
+            self.screen.set_focus(self._empty)
 
     def _show(self, comparison: Comparison) -> None:
         ids = [run.run_id for run in comparison.runs]
         baseline = ids.index(self._pinned) if self._pinned in ids else 0
         column = min(self._view.column, len(ids) - 1)
         self._view = replace(self._view, baseline=baseline, column=column)
-        panel = self.query_one("#compare-panel")
+        panel = self._panel
         pinned = "pinned" if self._pinned in ids else "P pins another"
         name = comparison.names.names[baseline]
         panel.border_title = f"Baseline {sign_of(baseline)[0]} {name} ({pinned})"
-        table = self.query_one("#compare-table", RowList)
+        table = self._table
         width = table.scrollable_content_region.width
         rows = comparison_rows(comparison, width, self._view)
         table.set_rows(rows)
         panel.styles.height = len(rows) + 2
-        self.query_one("#compare-legend", FlowText).show(
-            lambda width: legend(comparison, width)
-        )
-        chart = self.query_one(ChartView)
+        self._legend.show(lambda width: legend(comparison, width))
+        chart = self._chart
         if self._metric == len(METRICS):
             self._show_memory(comparison, chart)
             return
@@ -212,14 +201,14 @@ class CompareArea(Area):
         self._choose(1)
 
     def _choose(self, step: int) -> None:
-        if (runs := self._runs()) and len(runs) > 1:
-            order = column_order(self._comparison(runs), self._view.baseline)
+        if (runs := self.handlers.marked.records) and len(runs) > 1:
+            order = column_order(self.handlers.marked.compared(), self._view.baseline)
             at = order.index(self._view.column) + step
             self._look(column=order[min(max(at, 0), len(order) - 1)])
 
     def action_compare_pin(self) -> None:
         """Tell all changes against the run under the cursor."""
-        if runs := self._runs():
+        if runs := self.handlers.marked.records:
             self._pinned = runs[self._view.column].run_id
             self.refresh_area()
             self.say("it is the baseline now, whichever runs are marked")
@@ -227,13 +216,13 @@ class CompareArea(Area):
     @on(RowList.Clicked, "#compare-table")
     def action_compare_read(self) -> None:
         """Read a row in full; the model's opens and closes."""
-        key = self.query_one("#compare-table", RowList).cursor_key
-        if not (runs := self._runs()) or not key:
+        key = self._table.cursor_key
+        if not self.handlers.marked.records or not key:
             return
         if key == MODEL:
             self._look(unfolded=not self._view.unfolded)
             return
-        comparison, view = self._comparison(runs), self._view
+        comparison, view = self.handlers.marked.compared(), self._view
         title = next((row.name for row in comparison.metrics if row.key == key), key)
         self.app.push_screen(
             Reader(title, lambda width: row_in_full(comparison, key, view, width))
@@ -242,11 +231,11 @@ class CompareArea(Area):
     @work
     async def action_compare_explain(self) -> None:
         """Go from the baseline to the chosen run one changed field at a time."""
-        runs, view = self._runs(), self._view
+        runs, view = self.handlers.marked.records, self._view
         if len(runs) < 2:
             self.say("mark two runs to explain what is between them", bad=True)
             return
-        order = column_order(self._comparison(runs), view.baseline)
+        order = column_order(self.handlers.marked.compared(), view.baseline)
         other = view.column if view.column != view.baseline else order[1]
         # They load the planner.
         from workbench.comparing.explaining import explain
@@ -255,7 +244,7 @@ class CompareArea(Area):
         self.say("planning what lies between the two runs")
         explanation = await asyncio.to_thread(explain, runs[view.baseline], runs[other])
         self.say("")
-        names = self._comparison(runs).names.names
+        names = self.handlers.marked.compared().names.names
         ends = names[view.baseline], names[other]
         document = replace(explanation_document(explanation, *ends), title="")
         title = f"From {sign_of(view.baseline)[0]} to {sign_of(other)[0]}"
@@ -265,10 +254,8 @@ class CompareArea(Area):
 
     def action_compare_curves(self) -> None:
         """Give the keys to the curves, or back to the table."""
-        chart = self.query_one(ChartView)
-        self.screen.set_focus(
-            self.query_one("#compare-table") if chart.has_focus else chart
-        )
+        chart = self._chart
+        self.screen.set_focus(self._table if chart.has_focus else chart)
 
     def action_compare_metric(self) -> None:
         """Overlay the next metric; after the last one comes modelled memory."""
@@ -277,20 +264,19 @@ class CompareArea(Area):
 
     async def action_compare_add(self) -> None:
         """Go to the list of runs to mark another."""
-        await self.app.run_action("area('start')")
-        self.app.query_one("#runs").focus()
+        await self.handlers.show_runs()
         self.say("space marks a run, 5 comes back")
 
     def action_compare_clear(self) -> None:
         """Take all runs out of the comparison."""
         self._pinned = ""
-        self.runs.clear_marks()
+        self.handlers.marked.clear()
         self.refresh_area()
 
     @work
     async def action_compare_export(self) -> None:
         """Write the comparison to a file."""
-        runs = self._runs()
+        runs = self.handlers.marked.records
         if not runs:
             self.say("no runs are marked: space marks one", bad=True)
             return
@@ -299,10 +285,6 @@ class CompareArea(Area):
 
 def _mebibytes(value: float) -> str:
     return byte_size(value * 2**20)
-
-
-def _size(run: StoredRun) -> int:
-    return size_of(run.directory / "metrics.jsonl")
 
 
 def _how_to_mark(count: int) -> Content:

@@ -20,7 +20,8 @@ from workbench.experiment.field_values import describe_valid
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.plan_summary import plan_line, plan_summary
-from workbench.ui.screens.question import Choose
+from workbench.ui.dialogs.question import Choose
+from workbench.ui.handlers import Handlers
 from workbench.ui.widgets.field_editor import FieldEditor
 from workbench.ui.widgets.field_form import FieldForm
 from workbench.ui.widgets.filter_line import FilterLine
@@ -42,68 +43,79 @@ class ConfigureArea(Area):
         Binding("escape", "clear_filter", "Clear the filter", show=False),
     ]
 
+    def __init__(self, handlers: Handlers, *, name: str) -> None:
+        super().__init__(handlers, name=name)
+        self._filter_line = FilterLine(
+            placeholder="filter fields, esc clears", id="field-filter"
+        )
+        self._form = FieldForm(id="form")
+        self._editor = FieldEditor(id="editor")
+        self._help_text = FlowText(id="field-help")
+        self._form_panel = Vertical(
+            self._filter_line,
+            self._form,
+            self._editor,
+            self._help_text,
+            id="form-column",
+            classes="panel",
+        )
+        self._plan = FlowText(id="plan")
+        self._plan_panel = VerticalScroll(
+            self._plan, id="plan-scroll", classes="panel", can_focus=False
+        )
+        self._plan_panel.border_title = "What this would do (modelled)"
+        self._plan_line = Static(id="plan-line")
+
     def compose(self) -> ComposeResult:
         """Build form, help and plan."""
-        with Horizontal(classes="columns"):
-            with Vertical(id="form-column", classes="panel"):
-                yield FilterLine(
-                    placeholder="filter fields, esc clears", id="field-filter"
-                )
-                yield FieldForm(id="form")
-                yield FieldEditor(id="editor")
-                yield FlowText(id="field-help")
-            with VerticalScroll(id="plan-scroll", classes="panel", can_focus=False):
-                yield FlowText(id="plan")
-        yield Static(id="plan-line")
+        yield Horizontal(self._form_panel, self._plan_panel, classes="columns")
+        yield self._plan_line
 
     def on_mount(self) -> None:
-        """Name the panel."""
-        self.query_one("#plan-scroll").border_title = "What this would do (modelled)"
-        self.query_one(FieldForm).cursor_key = "data.batch_size"
+        """Begin with the field that is changed most."""
+        self._form.cursor_key = "data.batch_size"
 
     @on(RowList.Resized)
     def _resized(self) -> None:
-        self.query_one(FieldForm).show_draft(self.draft)
+        self._form.show_draft(self.draft)
 
     def focus_target(self) -> Widget:
         """The form gets the focus."""
-        return self.query_one(FieldForm)
+        return self._form
 
     @property
-    def mends(self) -> bool:
+    def has_fix(self) -> bool:
         """Whether a message proposes a value."""
         return self._proposal() is not None
 
     def refresh_area(self) -> None:
         """Show values, reasons and the plan."""
         draft = self.draft
-        form = self.query_one(FieldForm)
-        if self.experiment.pointed_at:
-            form.cursor_key, self.experiment.pointed_at = self.experiment.pointed_at, ""
+        form = self._form
+        if self.session.pointed_at:
+            form.cursor_key, self.session.pointed_at = self.session.pointed_at, ""
         form.show_draft(draft)
-        panel = self.query_one("#form-column")
+        panel = self._form_panel
         switch = "only changed (o)" if form.only_changed else "all fields (o)"
         panel.border_title = "Fields"
         panel.border_subtitle = switch
         self._show_help()
         measured = self.measured_on_cpu()
-        self.query_one("#plan", FlowText).show(
-            lambda width: plan_summary(draft, width, measured)
-        )
-        self.query_one("#plan-line", Static).update(plan_line(draft))
+        self._plan.show(lambda width: plan_summary(draft, width, measured))
+        self._plan_line.update(plan_line(draft))
 
     def show_field(self, path: str) -> None:
         """Put the cursor on a field, whatever hides it."""
-        form = self.query_one(FieldForm)
+        form = self._form
         self.action_clear_filter()
         form.reveal(path)
         self.refresh_area()
         form.cursor_key = path
 
     def _show_help(self) -> None:
-        form = self.query_one(FieldForm)
+        form = self._form
         draft, path = self.draft, form.path
-        panel = self.query_one("#field-help", FlowText)
+        panel = self._help_text
         panel.show(lambda width: _help(draft, path, width))
 
     @on(RowList.Highlighted, "#form")
@@ -114,7 +126,7 @@ class ConfigureArea(Area):
     @on(RowList.Clicked, "#form")
     def action_field_edit(self) -> None:
         """Type a value, pick one, or fold a group."""
-        form = self.query_one(FieldForm)
+        form = self._form
         if form.toggle_fold():
             form.show_draft(self.draft)
         elif FIELD_OF_PATH[form.path].kind is Kind.BOOL:
@@ -123,9 +135,9 @@ class ConfigureArea(Area):
             self._pick(form.path)
         else:
             y = form.line_of(form.path) - round(form.scroll_y)
-            top = 1 if self.query_one(FilterLine).display else 0
+            top = 1 if self._filter_line.display else 0
             width = max(8, form.size.width - form.value_column - 2)
-            self.query_one(FieldEditor).edit(
+            self._editor.edit(
                 form.path, self.draft.text(form.path), form.value_column, y + top, width
             )
 
@@ -149,18 +161,18 @@ class ConfigureArea(Area):
     @on(FieldEditor.Changed, "#editor")
     def _typed(self, event: FieldEditor.Changed) -> None:
         event.stop()
-        editor = self.query_one(FieldEditor)
+        editor = self._editor
         if not editor.display:
             return
         problem = self.draft.trial(editor.path, event.value)
         field = FIELD_OF_PATH[editor.path]
-        panel = self.query_one("#field-help", FlowText)
+        panel = self._help_text
         panel.show(lambda width: _typed_help(field, problem, width))
 
     @on(FieldEditor.Done)
     def _edited(self, event: FieldEditor.Done) -> None:
         event.stop()
-        self.screen.set_focus(self.query_one(FieldForm))
+        self.screen.set_focus(self._form)
         if event.text is None:
             self._show_help()
         else:
@@ -174,21 +186,20 @@ class ConfigureArea(Area):
             self.say(str(problem), bad=True)
         elif self.draft.text(path) != before:
             self.say(f"{path} is {self.draft.text(path) or 'empty'} now, u undoes it")
-        self.changed()
+        self._show_help()
 
     def action_field_next_choice(self) -> None:
         """Flip a switch or take the next choice."""
-        path = self.query_one(FieldForm).path
+        path = self._form.path
         if path and FIELD_OF_PATH[path].kind in _CHOICES_BY_SPACE:
             self.draft.next_choice(path)
             self.say(f"{path} is {self.draft.text(path)} now, u undoes it")
-            self.changed()
         else:
             self.action_field_edit()
 
     def _proposal(self) -> Problem | None:
         """Return the message under the cursor, or the first, that proposes a value."""
-        path = self.query_one(FieldForm).path
+        path = self._form.path
         problem = self.draft.problem_at(path) if path else None
         if problem is None or problem.suggestion is None:
             proposals = [p for p in self.draft.problems if p.suggestion is not None]
@@ -203,15 +214,13 @@ class ConfigureArea(Area):
             return
         self.draft.set({problem.where: problem.suggestion})
         self.say(f"{problem.where} is {value_text(problem.suggestion)} now")
-        self.changed()
 
     def action_field_restore(self) -> None:
         """Give the field the preset's value again."""
-        path = self.query_one(FieldForm).path
+        path = self._form.path
         if path in self.draft.changed():
             self.draft.restore([path])
             self.say(f"{path} is as in the preset, u undoes it")
-            self.changed()
         else:
             self.say("the field is as in the preset")
 
@@ -220,11 +229,10 @@ class ConfigureArea(Area):
         paths = self.draft.changed()
         self.draft.restore(paths)
         self.say(f"{len(paths)} fields are as in the preset again, u undoes it")
-        self.changed()
 
     def action_field_only_changed(self) -> None:
         """Hide or show the fields that are as in the preset."""
-        form = self.query_one(FieldForm)
+        form = self._form
         form.only_changed = not form.only_changed
         self.refresh_area()
 
@@ -237,22 +245,22 @@ class ConfigureArea(Area):
         self._fold(False)
 
     def _fold(self, folded: bool) -> None:
-        form = self.query_one(FieldForm)
+        form = self._form
         form.fold(folded)
         form.show_draft(self.draft)
 
     def action_field_filter(self) -> None:
         """Type words that fields have to contain."""
-        self.query_one(FilterLine).open_filter()
+        self._filter_line.open_filter()
 
     def action_clear_filter(self) -> None:
         """Show all fields again."""
-        self.query_one(FilterLine).clear_filter()
+        self._filter_line.clear_filter()
 
     @on(FilterLine.Changed, "#field-filter")
     def _filter(self, event: FilterLine.Changed) -> None:
         event.stop()
-        form = self.query_one(FieldForm)
+        form = self._form
         form.words = event.value
         form.show_draft(self.draft)
         if form.words:
@@ -261,7 +269,7 @@ class ConfigureArea(Area):
     @on(FilterLine.Closed)
     def _leave_filter(self, event: FilterLine.Closed) -> None:
         event.stop()
-        self.query_one(FieldForm).focus()
+        self._form.focus()
 
 
 def _typed_help(field: Field, problem: Problem | None, width: int) -> Content:

@@ -54,10 +54,10 @@ class ReportArea(Area):
 
     def _script(self) -> StoredRun | None:
         """Return the record of a script that was opened after the preset was."""
-        chosen, preset = self.runs.known.chosen, self.draft.preset.name
+        chosen, preset = self.runs.chosen, self.draft.preset.name
         if self._opened is None or self._opened[0] != chosen:
             self._opened = chosen, preset
-        stored = self.runs.known.record(chosen)
+        stored = self.runs.record(chosen)
         if stored is None or not stored.script or self._opened[1] != preset:
             return None
         return stored
@@ -76,8 +76,8 @@ class ReportArea(Area):
         if self._script() is None:
             measured = self.measured()
             return None if measured is None else measured.ms_per_batch
-        monitor = self.runs.known.viewed_monitor
-        newest = monitor.newest if monitor is not None else None
+        view = self.runs.viewed_view
+        newest = view.newest if view is not None else None
         return None if newest is None else newest.host_ms_per_batch
 
     def refresh_area(self) -> None:

@@ -13,10 +13,9 @@ from textual.widget import Widget
 
 from ipu_runtime.plan.quantities import microseconds
 from workbench.experiment.printed_figures import PrintedFigures, printed_figures
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 from workbench.runs.series import Curve
 from workbench.runs.verdict import remedy
-from workbench.store_files import size_of
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.run_tables import (
@@ -32,8 +31,7 @@ from workbench.ui.content.script_run import (
     opened_script,
     printed_lines,
 )
-from workbench.ui.controllers.experiment import ExperimentController
-from workbench.ui.controllers.runs import RunController
+from workbench.ui.handlers import Handlers
 from workbench.ui.widgets.chart import ChartView, NamedCurve
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.plain import Grid, VerticalScroll
@@ -41,7 +39,6 @@ from workbench.ui.widgets.run_messages import ForkWanted
 
 _PANELS = ("#chart-loss", "#chart-accuracy", "#chart-time", "#epochs-panel")
 _LOG_LOW, _LOG_TALL = 1, 4
-_NOTHING = (0, 0, 0)
 _OF_EXPERIMENTS = ("run.fork", "run.vary", "run.evaluate", "run.resume_here")
 _OF_SCRIPTS = ("script.capture", "call.before", "call.after")
 
@@ -57,10 +54,8 @@ class RunArea(Area):
         Binding("space", "mark_viewed", "Mark for comparison", show=False),
     ]
 
-    def __init__(
-        self, experiment: ExperimentController, runs: RunController, *, name: str
-    ) -> None:
-        super().__init__(experiment, runs, name=name)
+    def __init__(self, handlers: Handlers, *, name: str) -> None:
+        super().__init__(handlers, name=name)
         # Kept, because timers reach them even while the app closes.
         self._progress = FlowText(id="run-progress")
         self._calls = FlowText(id="run-calls")
@@ -82,11 +77,12 @@ class RunArea(Area):
         }
         self._panel = 0
         self._maximised = False
-        self._shown: tuple[int, int, int] | None = None
+        self._shown: RunView | None = None
         self._printed = PrintedFigures()
         self._call = ""
         """The call of a script whose curves are shown; empty for the run's own."""
-        self._waiting_charts: list[str] = []
+        self._due_charts: dict[str, None] = {}
+        """Charts that do not show yet what has come, the longest due first."""
 
     def compose(self) -> ComposeResult:
         """Build the panels."""
@@ -149,16 +145,17 @@ class RunArea(Area):
     @property
     def footer_scopes(self) -> tuple[Scope, ...]:
         """Keys of the run and of the chart."""
-        monitor = self.runs.known.viewed_monitor
-        if monitor is not None and monitor.live:
+        view = self.runs.viewed_view
+        if view is not None and view.live:
             return (Scope.CHART,)
         return (Scope.RUN, Scope.CHART)
 
     @property
     def useless(self) -> tuple[str, ...]:
         """An experiment is forked and evaluated, a script captured."""
-        monitor = self.runs.known.viewed_monitor
-        script = self.runs.script is not None if monitor is None else monitor.script
+        view = self.runs.viewed_view
+        opened = self.handlers.scripts.opened is not None
+        script = opened if view is None else view.script
         return _OF_EXPERIMENTS if script else _OF_SCRIPTS
 
     def refresh_area(self) -> None:
@@ -167,74 +164,70 @@ class RunArea(Area):
         self.refresh_run()
 
     def refresh_run(self) -> None:
-        """Show what has come since."""
-        known = self.runs.known
-        monitor = known.viewed_monitor
-        if monitor is None:
+        """Show what has come since; called when the run has grown."""
+        view = self.runs.viewed_view
+        if view is None:
             self._show_none()
             return
-        self._progress.show(lambda width: progress_line(monitor, width))
-        state = (id(monitor), monitor.events_seen, self._printed_bytes())
-        if state == self._shown and not self._waiting_charts:
-            return
-        if state != self._shown:
-            whole = self._shown is None or self._shown[0] != state[0]
-            if whole:
-                tables = known.tables(known.viewed)
-                self._printed = printed_figures(tables, monitor.preset)
-            self._call = self._call if self._call in monitor.calls else ""
-            self._shown = state
-            self._show_texts(monitor)
-            waiting = self._waiting_charts
-            fresh = [name for name in self._charts if name not in waiting]
-            self._waiting_charts = fresh + waiting
-            if whole or not monitor.live:
-                for name in self._charts:
-                    self._show_chart(name, monitor)
-                self._waiting_charts = []
-                return
-        # One chart at a time: three at once would keep keys waiting.
-        self._show_chart(self._waiting_charts.pop(), monitor)
+        another = view is not self._shown
+        if another:
+            self._shown = view
+            self._printed = printed_figures(
+                self.runs.tables(self.runs.viewed), view.preset
+            )
+        self._call = self._call if self._call in view.calls else ""
+        self._progress.show(lambda width: progress_line(view, width))
+        self._show_texts(view)
+        if another or not view.live:
+            self._due_charts.clear()
+            for name in self._charts:
+                self._show_chart(name, view)
+        else:
+            drawing = bool(self._due_charts)
+            self._due_charts |= dict.fromkeys(self._charts)
+            if not drawing:
+                self._show_due_chart()
 
-    def _printed_bytes(self) -> int:
-        log = self.runs.known.log(self.runs.known.viewed)
-        return size_of(log) if log is not None else 0
+    def _show_due_chart(self) -> None:
+        """Draw one chart at a time: three at once would keep keys waiting."""
+        if self._shown is None or not self._due_charts:
+            return
+        name = next(iter(self._due_charts))
+        del self._due_charts[name]
+        self._show_chart(name, self._shown)
+        if self._due_charts:
+            self.call_after_refresh(self._show_due_chart)
 
     def _show_none(self) -> None:
         """Say what will be here; a script may be opened that has not run."""
-        script = self.runs.script
+        script = self.handlers.scripts.opened
         self._progress.show(
             lambda width: opened_script(script, width) if script else empty_run()
         )
-        if self._shown != _NOTHING:
-            self._shown, self._waiting_charts = _NOTHING, []
-            self._calls.display = self._verdict.display = False
-            for text in (self._epochs, self._log):
-                text.show(lambda width: Content())
-            for chart in self._charts.values():
-                chart.show_curves([])
+        self._shown = None
+        self._calls.display = self._verdict.display = False
+        for text in (self._epochs, self._log):
+            text.show(lambda width: Content())
+        for chart in self._charts.values():
+            chart.show_curves([])
 
-    def _show_texts(self, monitor: RunMonitor) -> None:
+    def _show_texts(self, view: RunView) -> None:
         printed = self._printed
-        self._verdict.display = not monitor.live
-        if not monitor.live:
-            mend = remedy(monitor, self.runs.known.tables(self.runs.known.viewed))
-            self._verdict.show(
-                lambda width: verdict_lines(monitor, printed, mend, width)
-            )
-        states = monitor.instances
-        calls_shown = monitor.script and bool(monitor.calls or monitor.live)
+        self._verdict.display = not view.live
+        if not view.live:
+            mend = remedy(view, self.runs.tables(self.runs.viewed))
+            self._verdict.show(lambda width: verdict_lines(view, printed, mend, width))
+        states = view.instances
+        calls_shown = view.script and bool(view.calls or view.live)
         self._calls.display = calls_shown or bool(states)
         if states:
             self._calls.show(lambda width: instances_line(states, width))
-        elif monitor.script:
-            calls, chosen = list(monitor.calls.values()), self._call
+        elif view.script:
+            calls, chosen = list(view.calls.values()), self._call
             self._calls.show(lambda width: calls_line(calls, chosen, width))
         epochs = self._epochs
         epochs.show(
-            lambda width: epoch_table(
-                monitor, printed, width, epochs.content_size.height
-            )
+            lambda width: epoch_table(view, printed, width, epochs.content_size.height)
         )
         # Log and verdict share their lines, so that charts keep their height.
         room = _LOG_TALL if self.app.size.height >= 34 else _LOG_LOW
@@ -242,15 +235,15 @@ class RunArea(Area):
         said = self._verdict.get_content_height(size, size, size.width) if shown else 0
         most = max(_LOG_LOW, room - said)
         self._log.styles.height = most
-        log = self.runs.known.log(self.runs.known.viewed) if monitor.script else None
+        log = self.runs.log(self.runs.viewed) if view.script else None
         said_by_script = printed_lines(log, most) if log else None
-        self._log.show(lambda width: said_by_script or log_lines(monitor, most))
+        self._log.show(lambda width: said_by_script or log_lines(view, most))
 
-    def _show_chart(self, name: str, monitor: RunMonitor) -> None:
+    def _show_chart(self, name: str, view: RunView) -> None:
         chart = self._charts[name]
         if not chart.display:
             return
-        series = monitor.series.series()
+        series = view.series.series()
         series = series.calls.get(self._call, series)
         if name == "time":
             modelled = series.curve("ipu_us_per_batch")
@@ -265,14 +258,14 @@ class RunArea(Area):
                     ),
                     NamedCurve("modelled", in_ms, _milliseconds, variable="accent"),
                 ],
-                grow=monitor.live,
+                grow=view.live,
             )
             return
         reached = tuple(x.accuracy for x in self._printed.comparable if x.accuracy)
         references = reached[-1:] if name == "accuracy" else ()
         mean = series.means.get(name, Curve())
         curve = NamedCurve("", series.curve(name), metric=name, behind=mean)
-        chart.show_curves([curve], references, grow=monitor.live)
+        chart.show_curves([curve], references, grow=view.live)
 
     def action_call_before(self) -> None:
         """Show the curves of the call before."""
@@ -283,8 +276,8 @@ class RunArea(Area):
         self._choose_call(1)
 
     def _choose_call(self, step: int) -> None:
-        monitor = self.runs.known.viewed_monitor
-        calls = ["", *monitor.calls] if monitor is not None else [""]
+        view = self.runs.viewed_view
+        calls = ["", *view.calls] if view is not None else [""]
         if len(calls) == 1:
             self.say("only a script has calls to choose from", bad=True)
             return
@@ -295,47 +288,47 @@ class RunArea(Area):
 
     def action_mark_viewed(self) -> None:
         """Put the run into the comparison, or take it out."""
-        if self.runs.known.viewed:
-            self.runs.toggle_mark(self.runs.known.viewed)
+        if self.runs.viewed:
+            self.handlers.toggle_mark(self.runs.viewed)
 
     async def action_run_again(self) -> None:
         """Start the experiment of this run once more."""
-        await self.runs.again(self.runs.known.viewed)
+        await self.handlers.again(self.runs.viewed)
 
     def action_run_fork(self) -> None:
         """Open the experiment of this run in the form."""
-        self.post_message(ForkWanted(self.runs.known.viewed))
+        self.post_message(ForkWanted(self.runs.viewed))
 
     @work
     async def action_run_vary(self) -> None:
         """Run it again with one field changed."""
-        await self.runs.vary(self.runs.known.viewed)
+        await self.handlers.vary(self.runs.viewed)
 
     async def action_run_resume_here(self) -> None:
         """Go on with this run."""
-        await self.runs.resume(self.runs.known.viewed)
+        await self.handlers.resume(self.runs.viewed)
 
     async def action_run_evaluate(self) -> None:
         """Measure the trained model on the test data."""
-        await self.runs.evaluate(self.runs.known.viewed)
+        await self.handlers.evaluate(self.runs.viewed)
 
+    @work
     async def action_script_capture(self) -> None:
         """Make an experiment of the script that is looked at."""
-        await self.app.run_action("script_capture")
+        await self.handlers.capture()
 
     def action_run_log(self) -> None:
         """Show all messages."""
         # Built only when asked for.
         from workbench.ui.screens.log import LogScreen
 
-        known = self.runs.known
-        monitor = known.viewed_monitor
-        if monitor is None:
+        view = self.runs.viewed_view
+        if view is None:
             self.say("no run yet: F5 starts one")
             return
-        stored = known.record(known.viewed)
+        stored = self.runs.record(self.runs.viewed)
         path = stored.directory / "run.log" if stored else None
-        self.app.push_screen(LogScreen(monitor, path))
+        self.app.push_screen(LogScreen(view, path))
 
 
 def _milliseconds(value: float) -> str:

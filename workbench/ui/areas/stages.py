@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from workbench.editing.mending import mending_values
+from workbench.editing.fixes import fixing_values
 from workbench.editing.stage_editor import Edited, StageEditor
 from workbench.editing.stage_moves import (
     Move,
@@ -25,7 +25,8 @@ from workbench.ui.areas.area import Area
 from workbench.ui.content.layer_rows import ShownLayers
 from workbench.ui.content.stage_bars import replica_words
 from workbench.ui.content.stage_notice import change_notice, why_notice
-from workbench.ui.screens.question import AskText
+from workbench.ui.dialogs.question import AskText
+from workbench.ui.handlers import Handlers
 from workbench.ui.widgets.flow_text import FlowText
 from workbench.ui.widgets.layer_table import LayerTable
 from workbench.ui.widgets.plain import Static, Vertical
@@ -45,16 +46,24 @@ class StagesArea(Area):
     _told: tuple[Mapping[str, Any], Edited] | None = None
     """The last change that changed other fields too, and what came of it."""
 
-    _mending: tuple[Mapping[str, Any], dict[str, Any]] | None = None
+    _fix: tuple[Mapping[str, Any], dict[str, Any]] | None = None
     """Tables that cannot run, and what would let them."""
+
+    def __init__(self, handlers: Handlers, *, name: str) -> None:
+        super().__init__(handlers, name=name)
+        self._heading = Static(id="layers-heading")
+        self._table = LayerTable(id="layers")
+        self._panel = Vertical(
+            self._heading, self._table, id="layers-panel", classes="panel"
+        )
+        self._notice = FlowText(id="stages-notice")
+        self._figures = StageFigures()
 
     def compose(self) -> ComposeResult:
         """Build table, bars and timeline."""
-        with Vertical(id="layers-panel", classes="panel"):
-            yield Static(id="layers-heading")
-            yield LayerTable(id="layers")
-        yield FlowText(id="stages-notice")
-        yield StageFigures()
+        yield self._panel
+        yield self._notice
+        yield self._figures
 
     @on(LayerTable.Resized)
     def _resized(self) -> None:
@@ -62,13 +71,13 @@ class StagesArea(Area):
 
     @on(LayerTable.Highlighted, "#layers")
     def _moved(self) -> None:
-        table = self.query_one(LayerTable)
-        self.query_one("#layers-heading", Static).update(table.heading())
-        self.query_one(StageFigures).show_stage(table.stage)
+        table = self._table
+        self._heading.update(table.heading())
+        self._figures.show_stage(table.stage)
 
     def focus_target(self) -> Widget:
         """The layers get the focus."""
-        return self.query_one(LayerTable)
+        return self._table
 
     @property
     def footer_scopes(self) -> tuple[Scope, ...]:
@@ -78,15 +87,15 @@ class StagesArea(Area):
         return (Scope.STAGES,)
 
     @property
-    def mends(self) -> bool:
+    def has_fix(self) -> bool:
         """Whether something is known that would let the draft run."""
-        return bool(self._mending_values())
+        return bool(self._fixing_values())
 
-    def _mending_values(self) -> dict[str, Any]:
+    def _fixing_values(self) -> dict[str, Any]:
         tables = self.draft.tables
-        if self._mending is None or self._mending[0] is not tables:
-            self._mending = (tables, mending_values(self.draft))
-        return self._mending[1]
+        if self._fix is None or self._fix[0] is not tables:
+            self._fix = (tables, fixing_values(self.draft))
+        return self._fix[1]
 
     @property
     def editor(self) -> StageEditor:
@@ -101,13 +110,13 @@ class StagesArea(Area):
         self._show_notice()
         if not layers:
             return
-        table = self.query_one(LayerTable)
+        table = self._table
         locked = draft.value("pipeline.locked")
         figures = self.editor.figures
         table.show_layers(ShownLayers(layers, draft.stages, figures, locked, stale))
         self._moved()
         count = max(draft.stages) + 1
-        panel = self.query_one("#layers-panel")
+        panel = self._panel
         panel.border_title = (
             f"Layers of {draft.preset.name}"
             + (f", {count} stages (draft)" if stale else "")
@@ -116,15 +125,15 @@ class StagesArea(Area):
         panel.border_subtitle = (
             replica_words(plan) if plan and plan.step and not stale else ""
         )
-        self.query_one(StageFigures).show_draft(draft, table.stage)
+        self._figures.show_draft(draft, table.stage)
 
     def _show_notice(self) -> None:
         """Say why the draft cannot run, or what else the last change has changed."""
-        notice = self.query_one("#stages-notice", FlowText)
+        notice = self._notice
         draft, told = self.draft, self._told
         if draft.why_not_run:
             low = self.app.size.height < TALL
-            notice.show(why_notice(draft, self._mending_values(), low))
+            notice.show(why_notice(draft, self._fixing_values(), low))
         elif told is not None and told[0] is draft.tables:
             notice.show(change_notice(told[1]))
         notice.display = bool(draft.why_not_run) or (
@@ -142,13 +151,12 @@ class StagesArea(Area):
             self.say(f"{edited.text}, but {reason}", bad=True)
         else:
             self.say(f"{edited.text}, u undoes it")
-        self.changed()
 
     def _apply(self, move: Move) -> None:
         self._after(self.editor.apply(move))
 
     def _move_layer(self, step: int) -> None:
-        span = self.query_one(LayerTable).span
+        span = self._table.span
         if span is not None:
             stages = self.draft.stages
             self._apply(move_block(stages, span.name, span.first, span.last, step))
@@ -162,7 +170,7 @@ class StagesArea(Area):
         self._move_layer(1)
 
     def _move_cut(self, step: int) -> None:
-        table = self.query_one(LayerTable)
+        table = self._table
         if table.span is not None:
             stages, names = self.draft.stages, self.editor.names
             index, places = table.span.first, table.places
@@ -198,11 +206,11 @@ class StagesArea(Area):
 
     def action_stage_mend(self) -> None:
         """Set what would let the draft run."""
-        self._after(self.editor.mend(self._mending_values()))
+        self._after(self.editor.fix(self._fixing_values()))
 
     def action_stage_advice(self) -> None:
         """Move the cut as the advice says."""
-        advice = self.query_one(StageFigures).advice_for(self.draft)
+        advice = self._figures.advice_for(self.draft)
         if advice is None:
             self.say("there is no advice to take: b searches all cuts")
             return
@@ -210,14 +218,14 @@ class StagesArea(Area):
 
     def action_stage_fold(self) -> None:
         """Fold or unfold the block."""
-        if self.query_one(LayerTable).toggle_fold():
+        if self._table.toggle_fold():
             self.refresh_area()
         else:
             self.say("the layer is in no block")
 
     def action_stage_lock(self) -> None:
         """Let balancing leave the layer or block where it is, or move it again."""
-        span = self.query_one(LayerTable).span
+        span = self._table.span
         if span is None:
             return
         names = self.editor.names[span.first : span.last + 1]
@@ -229,7 +237,6 @@ class StagesArea(Area):
             locked += [name for name in names if name not in locked]
             self.say(f"{span.name} stays in its stage when balancing")
         self.draft.set({"pipeline.locked": locked})
-        self.changed()
 
     def action_stage_recompute(self) -> None:
         """Take the next way to recompute activations."""
@@ -249,7 +256,6 @@ class StagesArea(Area):
             f"recomputation {choice}" + (f", but {reason}" if reason else ""),
             bool(reason),
         )
-        self.changed()
 
     @work(exclusive=True, group="balance")
     async def action_stage_balance(self) -> None:
@@ -297,11 +303,10 @@ class StagesArea(Area):
         if kind:
             self.draft.set({"pipeline.schedule": kind})
             self.say(f"schedule {kind}, u undoes it")
-            self.changed()
 
     @on(LayerTable.Clicked, "#layers")
     def _toggle_by_mouse(self) -> None:
-        span = self.query_one(LayerTable).span
+        span = self._table.span
         if span is None or span.is_block:
             self.action_stage_fold()
             return

@@ -52,13 +52,13 @@ class StartArea(Area):
     @property
     def useless(self) -> tuple[str, ...]:
         """Only a run can be marked."""
-        return () if self.runs.known.viewed else ("list.mark",)
+        return () if self.runs.viewed else ("list.mark",)
 
     def refresh_area(self) -> None:
         """Describe the current preset."""
         draft = self.draft
         self.query_one("#about-scroll").border_title = draft.preset.name
-        ready = self.experiment.plans_ready
+        ready = self.session.plans_ready
         about = self.query_one("#about", FlowText)
         about.show(lambda width: _about(draft, width, compared=ready))
         if ready:

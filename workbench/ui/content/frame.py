@@ -7,54 +7,50 @@ from textual.content import Content
 from ipu_runtime.plan.quantities import duration
 from ipu_runtime.reports.document import MARK, MUTED
 from workbench.runs.events import RunStatus
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 from workbench.scripts.script_command import ScriptCommand
+from workbench.services.runs import Runs
+from workbench.services.session import Session
 from workbench.ui.content.plan_summary import device_line
 from workbench.ui.content.run_words import SYMBOLS
-from workbench.ui.controllers.experiment import ExperimentController
-from workbench.ui.controllers.run_board import RunBoard
 from workbench.views.content import line
 
 _ROOM_FOR_DEVICE = 100
 
 
-def header_left(
-    experiment: ExperimentController, script: ScriptCommand | None = None
-) -> Content:
+def header_left(session: Session, script: ScriptCommand | None = None) -> Content:
     """Return the app, the experiment and how much of it is changed, or the script."""
     if script is not None:
         laid_over = f"with {'  '.join(script.changes)}" if script.changes else ""
         return line(
             (" ipu-workbench ", "bold"), f"  {script.title}  ", (laid_over, MARK)
         )
-    if not experiment.current_preset:
+    if not session.current_preset:
         return line((" ipu-workbench ", "bold"))
-    changed = len(experiment.draft.changed())
-    kept = ", reopened" if experiment.from_last_time else ""
+    changed = len(session.draft.changed())
+    kept = ", reopened" if session.from_last_time else ""
     return line(
         (" ipu-workbench ", "bold"),
-        f"  {experiment.current_preset} ",
+        f"  {session.current_preset} ",
         (f"•{changed} changed{kept}", MARK) if changed else "",
     )
 
 
-def header_right(
-    experiment: ExperimentController, board: RunBoard, width: int
-) -> Content:
+def header_right(session: Session, runs: Runs, width: int) -> Content:
     """Return the modelled device and how the live run stands."""
-    plan = experiment.known_plan
+    plan = session.known_plan
     wide = width >= _ROOM_FOR_DEVICE
-    device = device_line(experiment.draft, plan) if plan is not None and wide else ""
-    active = board.active
-    status = active.monitor.status if active else None
-    waiting = len(board.waiting)
+    device = device_line(session.draft, plan) if plan is not None and wide else ""
+    active = runs.active
+    status = active.view.status if active else None
+    waiting = len(runs.waiting)
     sign, style = SYMBOLS[status] if status else ("", MUTED)
     state = f"{sign} {status.value}" if status else "idle"
     queue = f" +{waiting} queued" if waiting else ""
     return line((f"{device}   ", MUTED), (f"{state}{queue} ", style))
 
 
-def run_state(monitor: RunMonitor) -> str:
+def run_state(monitor: RunView) -> str:
     """Return where a live run stands, in a few words of steady width."""
     progress = monitor.progress
     in_call = monitor.script and progress is not None and progress.steps
@@ -70,12 +66,10 @@ def run_state(monitor: RunMonitor) -> str:
     )
 
 
-def next_hint(
-    experiment: ExperimentController, area: str | None, mends: bool = False
-) -> str:
-    """Return what to press next; `mends` is whether the area has something to set."""
-    if experiment.known_problem:
-        if mends:
+def next_hint(session: Session, area: str | None, has_fix: bool = False) -> str:
+    """Return what to press next; `has_fix` is whether the area has something to set."""
+    if session.known_problem:
+        if has_fix:
             return "f takes the suggestion"
         return "" if area == "configure" else "2 shows what is wrong"
     return "F5 run"

@@ -24,7 +24,7 @@ from ipu_runtime.reports.document import (
 from workbench.experiment.printed_figures import PrintedFigures
 from workbench.instances.instance_spread import slowest, spread_words
 from workbench.runs.events import InstanceState, RunStatus
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 from workbench.runs.verdict import verdict
 from workbench.ui.content.run_words import SYMBOLS
 from workbench.ui.content.script_run import script_next
@@ -41,7 +41,7 @@ _NEXT = {
 }
 
 
-def progress_line(monitor: RunMonitor, width: int) -> Content:
+def progress_line(monitor: RunView, width: int) -> Content:
     """Return where the run stands, in columns that do not move."""
     sign, style = SYMBOLS[monitor.status]
     progress = monitor.progress
@@ -75,7 +75,7 @@ def progress_line(monitor: RunMonitor, width: int) -> Content:
 
 
 def verdict_lines(
-    monitor: RunMonitor,
+    monitor: RunView,
     printed: PrintedFigures,
     remedy: Mapping[str, Any],
     width: int,
@@ -99,7 +99,7 @@ def verdict_lines(
 
 
 def epoch_table(
-    monitor: RunMonitor, printed: PrintedFigures, width: int, height: int
+    monitor: RunView, printed: PrintedFigures, width: int, height: int
 ) -> Content:
     """Return one row per epoch, the document's row below each; then the instances."""
     style, below = app_style(width), list[Content]()
@@ -110,7 +110,7 @@ def epoch_table(
     return lines(*section_rows(replace(epochs, heading=""), style), *below)
 
 
-def log_lines(monitor: RunMonitor, most: int) -> Content:
+def log_lines(monitor: RunView, most: int) -> Content:
     """Return the newest messages."""
     rows = []
     for item in monitor.log[-most:]:

@@ -11,7 +11,7 @@ from ipu_runtime.plan.quantities import plural
 from ipu_runtime.reports.document import HEADING, MUTED
 from ipu_runtime.reports.plain_text import without_terminal_codes
 from workbench.runs.events import CallBegan, RunStatus
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 from workbench.scripts.script_command import ScriptCommand
 from workbench.store_files import read_end
 from workbench.views.cells import cell_width, wrapped
@@ -83,7 +83,7 @@ def printed_lines(log: Path, most: int) -> Content | None:
     return lines(*(line((f" {row}", "")) for row in newest)) if newest else None
 
 
-def script_next(monitor: RunMonitor) -> str:
+def script_next(monitor: RunView) -> str:
     """Return what to do after a script has ended."""
     if monitor.message.startswith(_ASKED):
         return "it asks for input, which it has none of here: o gives it arguments"

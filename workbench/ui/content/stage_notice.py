@@ -14,7 +14,7 @@ from ipu_runtime.plan.quantities import change, microseconds
 from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED
 from ipu_runtime.reports.plan_words import advice_words, reason_words
 from workbench.editing.draft import Draft, check_tables, with_values
-from workbench.editing.mending import change_words
+from workbench.editing.fixes import change_words
 from workbench.editing.stage_editor import Edited
 from workbench.views.cells import wrapped
 from workbench.views.content import line, lines

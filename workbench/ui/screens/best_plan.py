@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 from textual import on, work
@@ -26,6 +27,7 @@ from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.ui.widgets.run_messages import Newest
 from workbench.views.content import line, lines, listed
 from workbench.views.outcome import (
     certainty,
@@ -35,6 +37,7 @@ from workbench.views.outcome import (
     update_words,
 )
 
+_EVERY_S = 0.2
 _KEYS = "enter uses it, o another goal, g any update or the same, esc closes"
 
 
@@ -45,6 +48,9 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         *bindings_for(Scope.BEST),
         Binding("escape,B", "cancel", "Close", show=False),
     ]
+
+    class Progressed(Newest):
+        """The search has come further."""
 
     def __init__(self, spec: ExperimentSpec, samples_per_second: float) -> None:
         super().__init__()
@@ -71,7 +77,6 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         """Begin to search, and show how far it is."""
         self.query_one(RowList).styles.height = 8
         self.query_one(RowList).focus()
-        self.set_interval(0.2, self._show_progress)
         self._begin()
 
     def on_unmount(self) -> None:
@@ -92,8 +97,14 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
         samples = count_samples(spec).train.samples * spec.train.epochs
         space = SearchSpace(spec, system.ipus if system else 1, kept)
 
+        told_s = time.monotonic()
+
         def tell(search: Search) -> bool:
+            nonlocal told_s
             self._search = search
+            if time.monotonic() - told_s > _EVERY_S:
+                told_s = time.monotonic()
+                self.post_message(self.Progressed())
             return number == self._asked
 
         outcome = optimize(space, Aim(self._goals[0], samples), tell)
@@ -101,6 +112,7 @@ class BestPlanScreen(SteadySize, ModalScreen[dict[str, Any] | None]):
             self.outcome = outcome
             self.app.call_from_thread(self._show)
 
+    @on(Progressed)
     def _show_progress(self) -> None:
         if self.outcome is None:
             self.query_one("#best-state", Static).update(self._state())

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from ipu_runtime.reports.document import BAD, HEADING, MUTED
 from ipu_runtime.reports.plain_text import without_terminal_codes
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 from workbench.store_files import names_in, read_end, status_of
 from workbench.ui.content.run_tables import log_lines
 from workbench.ui.screens.reader import Reader
@@ -21,12 +21,12 @@ _MOST_BYTES = 20_000
 class LogScreen(Reader):
     """Messages first, then the files of the run and of its instances."""
 
-    def __init__(self, monitor: RunMonitor, path: Path | None) -> None:
+    def __init__(self, monitor: RunView, path: Path | None) -> None:
         title = f"Log of {monitor.run_id or monitor.preset}"
         super().__init__(title, lambda width: _text(monitor, path, width))
 
 
-def _text(monitor: RunMonitor, path: Path | None, width: int) -> Content:
+def _text(monitor: RunView, path: Path | None, width: int) -> Content:
     rows = [log_lines(monitor, len(monitor.log) or 1)]
     if monitor.message:
         rows += [line((row, BAD)) for row in wrapped(monitor.message, width)]

@@ -12,19 +12,19 @@ from textual.screen import ModalScreen
 
 from ipu_runtime.reports.document import BAD, MARK, MUTED
 from workbench.runs.run_notes import notes_text
+from workbench.services.run_entries import RunEntry
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.content.run_words import SYMBOLS, begun_text
-from workbench.ui.controllers.known_runs import RunEntry
-from workbench.ui.controllers.runs import RunController
+from workbench.ui.handlers import Handlers
 from workbench.ui.steady_size import SteadySize
 from workbench.ui.widgets.filter_line import FilterLine
 from workbench.ui.widgets.plain import Static, Vertical
 from workbench.ui.widgets.row_list import Row, RowList
+from workbench.ui.widgets.run_messages import Newest
 from workbench.ui.widgets.sidebar_lists import MOST_ROWS
 from workbench.views.cells import fit
 from workbench.views.content import line, lines
 
-_LOOK_EVERY_S = 1.0
 _ID, _BEGUN, _RESULT = 19, 13, 11
 _KEYS = "enter open  space mark  / filter  o order  P pin  n note  t tags  e name"
 _MORE_KEYS = "f fork  v run with one change  r resume  D delete  esc closes"
@@ -38,9 +38,12 @@ class RunsScreen(SteadySize, ModalScreen[str]):
         Binding("escape,q", "close", "Close", show=False),
     ]
 
-    def __init__(self, runs: RunController) -> None:
+    class Changed(Newest):
+        """The list is to be shown anew."""
+
+    def __init__(self, handlers: Handlers) -> None:
         super().__init__()
-        self._runs = runs
+        self._handlers, self._runs = handlers, handlers.runs
         self._words = ""
         self._shown: tuple[object, ...] = ()
 
@@ -57,29 +60,42 @@ class RunsScreen(SteadySize, ModalScreen[str]):
         """Show the runs, and those that come."""
         self._show()
         table = self._table
-        table.cursor_key = self._runs.known.viewed
+        table.cursor_key = self._runs.viewed
         table.focus()
-        self.set_interval(_LOOK_EVERY_S, self._show)
+        self._runs.queue_changed.connect(self._runs_changed)
+        self._runs.run_grew.connect(self._runs_changed)
+
+    def on_unmount(self) -> None:
+        """Listen no more."""
+        self._runs.queue_changed.disconnect(self._runs_changed)
+        self._runs.run_grew.disconnect(self._runs_changed)
+
+    def _runs_changed(self, told: object) -> None:
+        self.post_message(self.Changed())
 
     @property
     def _table(self) -> RowList:
         return self.query_one("#all-runs", RowList)
 
+    @on(Changed)
     @on(RowList.Resized)
     def _show(self) -> None:
-        known = self._runs.known
-        every = known.entries()
-        entries = [item for item in every if known.lets_through(item, self._words)]
+        runs = self._runs
+        every = runs.entries()
+        entries = [item for item in every if runs.lets_through(item, self._words)]
         box = self.query_one(".runs-box")
-        box.border_title = f"Runs, {known.order}"
+        box.border_title = f"Runs, {runs.order}"
         box.border_subtitle = f"{len(entries)} of {len(every)}"
         width = max(40, self._table.scrollable_content_region.width)
-        state = (entries, list(known.marked), width)
+        state = (entries, list(self._handlers.marked.keys), width)
         if state == self._shown:
             return
         self._shown = state
-        rows = [Row(_line(item, item.key in known.marked, width), item.key)
-                for item in entries[:MOST_ROWS]]  # fmt: skip
+        marked = self._handlers.marked.keys
+        rows = [
+            Row(_line(item, item.key in marked, width), item.key)
+            for item in entries[:MOST_ROWS]
+        ]
         if len(entries) > MOST_ROWS:
             more = f"{len(entries) - MOST_ROWS:,} more: / filters"
             rows.append(Row(line((more, MUTED))))
@@ -89,7 +105,7 @@ class RunsScreen(SteadySize, ModalScreen[str]):
 
     @on(RowList.Highlighted)
     def _moved(self, event: RowList.Highlighted) -> None:
-        entries = self._runs.known.entries() if event.key else []
+        entries = self._runs.entries() if event.key else []
         notes = [notes_text(item.notes) for item in entries if item.key == event.key]
         # In full, because the table cuts what is said about a run.
         said = [self._runs.title(event.key), *notes] if event.key else []
@@ -119,7 +135,7 @@ class RunsScreen(SteadySize, ModalScreen[str]):
 
     def action_runs_order(self) -> None:
         """Take the next order."""
-        self._runs.known.next_order()
+        self._runs.next_order()
         self._show()
 
     @on(RowList.Clicked)
@@ -128,42 +144,36 @@ class RunsScreen(SteadySize, ModalScreen[str]):
         key = self._key
         self.dismiss("")
         if key:
-            await self._runs.open(key)
+            await self._handlers.open(key)
 
     def action_runs_mark(self) -> None:
         """Put the run into the comparison, or take it out."""
         if self._key:
-            self._runs.toggle_mark(self._key)
-            self._show()
+            self._handlers.toggle_mark(self._key)
 
     def action_runs_pin(self) -> None:
         """Keep the run on top, or let it go."""
-        self._runs.keeping.pin(self._key)
-        self._show()
+        self._handlers.pin(self._key)
 
     @work
     async def action_runs_note(self) -> None:
         """Write a note."""
-        await self._runs.keeping.note(self._key)
-        self._show()
+        await self._handlers.note(self._key)
 
     @work
     async def action_runs_tag(self) -> None:
         """Give it tags."""
-        await self._runs.keeping.tag(self._key)
-        self._show()
+        await self._handlers.tag(self._key)
 
     @work
     async def action_runs_rename(self) -> None:
         """Give it a name."""
-        await self._runs.keeping.rename(self._key)
-        self._show()
+        await self._handlers.rename(self._key)
 
     @work
     async def action_runs_delete(self) -> None:
         """Ask, then delete it."""
-        await self._runs.keeping.delete(self._key)
-        self._show()
+        await self._handlers.delete(self._key)
 
     def action_runs_fork(self) -> None:
         """Open its experiment in the form."""
@@ -172,14 +182,14 @@ class RunsScreen(SteadySize, ModalScreen[str]):
     @work
     async def action_runs_vary(self) -> None:
         """Run it again with one field changed."""
-        if await self._runs.vary(self._key):
+        if await self._handlers.vary(self._key):
             self.dismiss("")
 
     async def action_runs_resume(self) -> None:
         """Go on with it."""
         key = self._key
         self.dismiss("")
-        await self._runs.resume(key)
+        await self._handlers.resume(key)
 
     def action_close(self) -> None:
         """Show all runs again, or go back if they are shown."""

@@ -1,4 +1,4 @@
-"""What widgets ask to be done with a run and the form together."""
+"""What is asked of the main screen, whoever asks."""
 
 from __future__ import annotations
 
@@ -11,3 +11,11 @@ class ForkWanted(Message):
     def __init__(self, key: str) -> None:
         super().__init__()
         self.key = key
+
+
+class Newest(Message):
+    """Something is to be shown anew: once, however often that is asked."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Let the queue hold one of a kind."""
+        return type(message) is type(self)

@@ -7,8 +7,8 @@ from itertools import groupby
 
 from ipu_runtime.reports.document import BAD, HEADING, MARK, MUTED
 from workbench.experiment.preset_store import Preset
+from workbench.services.run_entries import RunEntry
 from workbench.ui.content.run_words import SYMBOLS
-from workbench.ui.controllers.known_runs import RunEntry
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.views.cells import fit, fit_apart, wrapped
 from workbench.views.content import line

@@ -1,4 +1,9 @@
-"""File operations of records: each either done completely or not at all."""
+"""JSON in the store: records, notes, drafts, the queue, sweeps.
+
+A file is replaced as a whole, or a line is appended to it; each is done completely or
+not at all, through `store_files`. What cannot be read or written raises `RecordError`,
+whose text is fit for the user.
+"""
 
 from __future__ import annotations
 

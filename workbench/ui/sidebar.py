@@ -9,10 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from workbench.runs.run_notes import notes_text
+from workbench.services.run_entries import RunEntry
 from workbench.ui.actions import Scope, bindings_for
-from workbench.ui.controllers.experiment import ExperimentController
-from workbench.ui.controllers.known_runs import RunEntry
-from workbench.ui.controllers.runs import RunController
+from workbench.ui.handlers import Handlers
 from workbench.ui.widgets.filter_line import FilterLine
 from workbench.ui.widgets.plain import Vertical
 from workbench.ui.widgets.row_list import RowList
@@ -27,9 +26,9 @@ class Sidebar(Vertical):
         Binding("escape", "clear_filter", "Clear the filter", show=False),
     ]
 
-    def __init__(self, experiment: ExperimentController, runs: RunController) -> None:
+    def __init__(self, handlers: Handlers) -> None:
         super().__init__(id="sidebar")
-        self._experiment, self._controller = experiment, runs
+        self._handlers = handlers
         self.presets = PresetList(id="presets")
         self.runs = RunList(id="runs")
         self._shown: tuple[list[RunEntry], list[str]] = ([], [])
@@ -44,24 +43,24 @@ class Sidebar(Vertical):
 
     def show_presets(self) -> None:
         """Show all presets that the filter lets through."""
-        experiment = self._experiment
+        session = self._handlers.session
         self.presets.show_presets(
-            experiment.presets, experiment.changed_presets(), self._words
+            session.presets, session.changed_presets(), self._words
         )
 
     def show_runs(self) -> None:
         """Show all runs that the filter lets through, if they are others now."""
-        known = self._controller.known
-        state = (known.entries(), list(known.marked))
+        runs = self._handlers.runs
+        state = (runs.entries(), list(self._handlers.marked.keys))
         if state != self._shown:
             self._shown = state
             self._show_runs()
 
     def _show_runs(self) -> None:
-        (entries, marked), known = self._shown, self._controller.known
+        (entries, marked), runs = self._shown, self._handlers.runs
         words = self._words
         if words:
-            entries = [item for item in entries if known.lets_through(item, words)]
+            entries = [item for item in entries if runs.lets_through(item, words)]
         self.runs.show_runs(entries, marked, words)
         self._show_run_facts()
 
@@ -106,20 +105,19 @@ class Sidebar(Vertical):
     async def action_list_open(self) -> None:
         """Configure the preset or look at the run."""
         if self.runs.has_focus and self.runs.cursor_key:
-            await self._controller.open(self.runs.cursor_key)
+            await self._handlers.open(self.runs.cursor_key)
         elif self.presets.cursor_key:
-            await self.app.run_action("area('configure')")
-            await self.app.run_action("app.preset_read")
+            await self._handlers.configure()
 
     def action_list_mark(self) -> None:
         """Put the run into the comparison, or take it out."""
         if self.runs.cursor_key:
-            self._controller.toggle_mark(self.runs.cursor_key)
+            self._handlers.toggle_mark(self.runs.cursor_key)
 
     async def action_run_resume(self) -> None:
         """Go on with the run under the cursor."""
         if self.runs.cursor_key:
-            await self._controller.resume(self.runs.cursor_key)
+            await self._handlers.resume(self.runs.cursor_key)
 
     def action_list_other(self) -> None:
         """Change between presets and runs."""

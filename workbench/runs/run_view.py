@@ -1,4 +1,4 @@
-"""What is known of a run while it goes on or after it ended, from its events alone."""
+"""The state of a run and its curves, folded from its events: the same for every run."""
 
 from __future__ import annotations
 
@@ -40,8 +40,12 @@ class LogLine:
 
 
 @dataclass
-class RunMonitor:
-    """State of one run, grown event by event."""
+class RunView:
+    """State and series of one run, folded from its events one by one.
+
+    Runs of this app, of a command, of a script and of other machines are all shown from
+    one of these, which a `RecordFollower` keeps up with the run's record.
+    """
 
     preset: str
     epochs_planned: int
@@ -73,15 +77,20 @@ class RunMonitor:
         preset: str,
         tables: Mapping[str, Any],
         events: Iterable[tuple[float, Event]],
-    ) -> RunMonitor:
-        """Return the monitor of a recorded run, from what happened when."""
+    ) -> RunView:
+        """Return the view of a recorded run, from what happened when."""
         train = tables.get("train")
         epochs = train.get("epochs") if isinstance(train, Mapping) else None
-        monitor = cls(preset, epochs if type(epochs) is int else _DEFAULT_EPOCHS)
-        monitor.script = "script" in tables
+        view = cls(preset, epochs if type(epochs) is int else _DEFAULT_EPOCHS)
+        view.script = "script" in tables
         for at, event in events:
-            monitor.add(event, at)
-        return monitor
+            view.add(event, at)
+        return view
+
+    def begin(self, run_id: str = "", activity: str = "starting") -> None:
+        """Let it count as running: its record is there, or its thread."""
+        self.run_id = run_id or self.run_id
+        self.status, self.activity = RunStatus.RUNNING, activity
 
     @property
     def live(self) -> bool:

@@ -1,4 +1,4 @@
-"""What would let an experiment run that cannot, and how changes are told."""
+"""Values that would let an experiment run that cannot, and how changes are told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_STEPS = 8
 """One message often hides the next."""
 
 
-def mending_values(draft: Draft) -> dict[str, Any]:
+def fixing_values(draft: Draft) -> dict[str, Any]:
     """Return values that let the experiment run or bring it nearer; {} if unknown."""
     if not draft.why_not_run:
         return {}

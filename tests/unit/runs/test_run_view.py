@@ -28,7 +28,7 @@ from workbench.runs.events import (
     RunStarted,
     RunStatus,
 )
-from workbench.runs.run_monitor import RunMonitor
+from workbench.runs.run_view import RunView
 from workbench.runs.verdict import verdict
 
 
@@ -37,13 +37,13 @@ def progress(epoch: int, step: int) -> Progressed:
 
 
 @pytest.fixture
-def monitor() -> RunMonitor:
-    monitor = RunMonitor("mnist", 2)
+def monitor() -> RunView:
+    monitor = RunView("mnist", 2)
     monitor.add(RunStarted("run-1", "mnist", {}), 0.0)
     return monitor
 
 
-def test_activity_says_what_goes_on(monitor: RunMonitor) -> None:
+def test_activity_says_what_goes_on(monitor: RunView) -> None:
     monitor.add(Compiling("loading TensorFlow"), 1.0)
     assert monitor.activity == "loading TensorFlow"
     monitor.add(Compiled("2 stage programs", 2.1, 51.0), 3.0)
@@ -52,7 +52,7 @@ def test_activity_says_what_goes_on(monitor: RunMonitor) -> None:
     )
 
 
-def test_time_left_follows_the_speed_so_far(monitor: RunMonitor) -> None:
+def test_time_left_follows_the_speed_so_far(monitor: RunView) -> None:
     monitor.add(progress(1, 10), 10.0)
     assert monitor.seconds_left is None
     monitor.add(progress(1, 60), 20.0)
@@ -61,7 +61,7 @@ def test_time_left_follows_the_speed_so_far(monitor: RunMonitor) -> None:
 
 
 def test_a_clock_that_is_set_back_leaves_no_time_below_zero(
-    monitor: RunMonitor,
+    monitor: RunView,
 ) -> None:
     monitor.add(progress(1, 10), 5000.0)
     monitor.add(progress(1, 60), 1400.0)
@@ -69,7 +69,7 @@ def test_a_clock_that_is_set_back_leaves_no_time_below_zero(
 
 
 def test_verdict_puts_the_documents_figure_beside_the_result(
-    monitor: RunMonitor,
+    monitor: RunView,
 ) -> None:
     monitor.add(EpochEnded(1, 0.5, 0.8, 15.0, 250.0, 1.5), 1.0)
     monitor.add(EpochEnded(2, 0.3, 0.927, 15.0, 250.0, 1.5), 2.0)
@@ -81,12 +81,12 @@ def test_verdict_puts_the_documents_figure_beside_the_result(
     )
 
 
-def test_verdict_of_a_broken_run_is_its_reason(monitor: RunMonitor) -> None:
+def test_verdict_of_a_broken_run_is_its_reason(monitor: RunView) -> None:
     monitor.add(RunEnded(RunStatus.FAILED, "ValueError: no room"), 1.0)
     assert verdict(monitor, PrintedFigures()) == "failed: ValueError: no room"
 
 
-def test_verdict_of_a_run_stopped_at_once(monitor: RunMonitor) -> None:
+def test_verdict_of_a_run_stopped_at_once(monitor: RunView) -> None:
     monitor.add(RunEnded(RunStatus.STOPPED), 1.0)
     assert verdict(monitor, PrintedFigures()) == "stopped before the first epoch ended"
 

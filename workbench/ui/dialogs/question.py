@@ -20,46 +20,6 @@ from workbench.views.cells import cell_width, pad
 from workbench.views.content import line
 
 
-class Confirm(SteadySize, ModalScreen[bool]):
-    """Asks once before something is lost; the safe answer has the focus."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes", show=False),
-        Binding("n,escape", "answer(False)", "No", show=False),
-        Binding("enter", "choose", "Choose", show=False),
-    ]
-
-    def __init__(self, question: str, yes: str, no: str) -> None:
-        super().__init__()
-        self._question, self._yes, self._no = question, yes, no
-
-    def compose(self) -> ComposeResult:
-        """Build the box."""
-        with Vertical(classes="box"):
-            yield Static(self._question)
-            yield RowList(id="answers")
-
-    def on_mount(self) -> None:
-        """Put the cursor on the safe answer."""
-        answers = self.query_one("#answers", RowList)
-        answers.set_rows(
-            [
-                Row(line("  ", ("n ", MARK), self._no), "no"),
-                Row(line("  ", ("y ", MARK), self._yes), "yes"),
-            ]
-        )
-        answers.focus()
-
-    @on(RowList.Clicked)
-    def action_choose(self) -> None:
-        """Give the answer under the cursor."""
-        self.dismiss(self.query_one("#answers", RowList).cursor_key == "yes")
-
-    def action_answer(self, answer: bool) -> None:
-        """Give an answer."""
-        self.dismiss(answer)
-
-
 class Ask(SteadySize, ModalScreen[str]):
     """Asks which way to go; each answer has a letter, the safe one has the focus."""
 

@@ -1,0 +1,1 @@
+"""Use cases as plain Python: what app, commands and notebooks ask to be done."""

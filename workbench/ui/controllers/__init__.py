@@ -1,1 +1,0 @@
-"""What is done with the experiment and with runs, without a screen of its own."""

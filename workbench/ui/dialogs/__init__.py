@@ -1,0 +1,1 @@
+"""Questions above the screen, each with one answer."""
