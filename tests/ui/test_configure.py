@@ -141,11 +141,11 @@ async def test_restore_undo_and_redo(make_app: MakeApp) -> None:
         await pilot.press("u")
         assert app.session.draft.value("data.batch_size") == 32
         await pilot.press("u")
-        assert app.session.draft.changed() == []
+        assert app.session.draft.changes() == {}
         await pilot.press("U")
         assert app.session.draft.value("data.batch_size") == 32
         await pilot.press("R")
-        assert app.session.draft.changed() == []
+        assert app.session.draft.changes() == {}
 
 
 async def test_a_changed_value_is_whole_and_the_preset_s_is_in_the_help(
@@ -174,7 +174,7 @@ async def test_where_nothing_is_changed_no_hidden_field_is_edited(
         await pilot.press("enter", "left", "space", "backspace")
         await pilot.pause()
         assert app.focused is app.query_one(FieldForm)
-        assert not app.session.draft.changed()
+        assert not app.session.draft.changes()
 
 
 async def test_only_changed_fields_and_filter(make_app: MakeApp) -> None:
@@ -212,7 +212,7 @@ async def test_changes_of_one_preset_survive_a_look_at_another(
         await open_field(pilot, app, "data.batch_size")
         await type_value(pilot, "32")
         await pilot.press("1", "down")
-        assert app.session.draft.changed() == []
+        assert app.session.draft.changes() == {}
         await pilot.press("up")
         await pilot.pause()
         assert app.session.draft.value("data.batch_size") == 32

@@ -16,7 +16,7 @@ async def test_field_takes_keys_in_the_order_of_typing(
         await pilot.press("2", "enter")
         await pilot.pause()
         send_at_once(app, "backspace", *"123456", "left", "backspace", "enter")
-        await until(pilot, lambda: app.session.draft.changed())
+        await until(pilot, lambda: app.session.draft.changes())
         assert app.session.draft.text("data.batch_size") == "12346"
 
 

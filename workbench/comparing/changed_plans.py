@@ -12,11 +12,10 @@ from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.request import PipelineRequest, PlanRequest
 from ipu_runtime.plan.rules.weight_updates import update_changes
 from workbench.comparing.model_words import model_of, model_words
-from workbench.editing.draft import value_in
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
-from workbench.experiment.field_differences import FieldDifference
+from workbench.experiment.field_differences import FieldDifference, differences
 from workbench.experiment.overrides import set_value
-from workbench.experiment.tables import field_value
+from workbench.experiment.tables import field_value, value_in
 from workbench.experiment.validation import validate
 from workbench.planning.experiment_plan import CPU, plan_experiment, plan_request
 from workbench.runs.run_store import StoredRun
@@ -97,11 +96,14 @@ def _field_changes(first: StoredRun, second: StoredRun) -> tuple[FieldDifference
     if (before and before.layers) != (after and after.layers):
         words = (model_words(before), model_words(after))
         changes.append(FieldDifference(MODEL, words))
-    for path in FIELD_OF_PATH:
-        described = path.startswith(("experiment.", "model.")) and path != _DTYPE
-        values = value_in(first.tables, path), value_in(second.tables, path)
-        if not described and values[0] != values[1]:
-            changes.append(FieldDifference(path, values))
+    found = differences(first.tables, second.tables)
+    fields = (item for item in found if item.path in FIELD_OF_PATH)
+    described = ("experiment.", "model.")
+    changes += (
+        item
+        for item in fields
+        if item.path == _DTYPE or not item.path.startswith(described)
+    )
     return tuple(changes)
 
 

@@ -15,7 +15,7 @@ from workbench.comparing.outcome import READINGS, Choice, Outcome, read_outcome
 from workbench.comparing.run_names import RunNames, name_runs
 from workbench.experiment.field_differences import (
     FieldDifference,
-    differing_fields,
+    differences,
     flatten,
 )
 from workbench.experiment.tables import field_value
@@ -142,7 +142,7 @@ def _fields(runs: Sequence[StoredRun]) -> tuple[FieldDifference, ...]:
                 for value, knows in zip(item.values, known, strict=True)
             ),
         )
-        for item in differing_fields([run.tables for run in runs])
+        for item in differences(*(run.tables for run in runs))
     )
 
 

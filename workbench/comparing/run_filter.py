@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from workbench.editing.draft import value_text
 from workbench.experiment.field_differences import flatten
+from workbench.experiment.field_values import value_text
 
 
 def matches(words: str, text: str, tables: Callable[[], Mapping[str, Any]]) -> bool:

@@ -11,8 +11,8 @@ from itertools import groupby
 from typing import Any
 
 from ipu_runtime.plan.quantities import plural
-from workbench.editing.draft import value_text
 from workbench.experiment.field_differences import FieldDifference
+from workbench.experiment.field_values import value_text
 from workbench.runs.run_store import StoredRun
 
 BY_TIME = "begun"

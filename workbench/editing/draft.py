@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,11 @@ from ipu_runtime.plan.config.field import Kind
 from ipu_runtime.plan.problem import Problem, Severity, deciding_first
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_spec import ExperimentSpec
-from workbench.experiment.field_values import parse_value
+from workbench.experiment.field_differences import differences
+from workbench.experiment.field_values import parse_value, value_text
 from workbench.experiment.overrides import set_value
 from workbench.experiment.preset_store import Preset
-from workbench.experiment.tables import field_value
+from workbench.experiment.tables import value_in
 
 if TYPE_CHECKING:
     from ipu_runtime.plan.model.model_spec import Layer, ModelSpec
@@ -35,7 +36,7 @@ class Draft:
         self._position = 0
         self._checked: _Checked | None = None
         self._planned: tuple[ExperimentSpec, Plan] | None = None
-        self._changed: tuple[Mapping[str, Any], tuple[str, ...]] = (preset.tables, ())
+        self._changes: tuple[Mapping[str, Any], dict[str, Any]] = (preset.tables, {})
         self._last_good: Plan | None = None
         self._preset_plan: Plan | None = None
 
@@ -147,21 +148,22 @@ class Draft:
         """Return the preset's value of a field as it is typed."""
         return value_text(value_in(self.preset.tables, path))
 
-    def changed(self) -> list[str]:
-        """Return the paths of the fields that differ from the preset."""
-        tables, given = self.tables, self.preset.tables
-        if self._changed[0] is not tables:
-            differing = (
-                path
-                for path in FIELD_OF_PATH
-                if value_in(tables, path) != value_in(given, path)
-            )
-            self._changed = (tables, tuple(differing))
-        return list(self._changed[1])
+    def changes(self) -> Mapping[str, Any]:
+        """Return the fields that differ from the preset, with their values."""
+        tables = self.tables
+        if self._changes[0] is not tables:
+            found = differences(tables, self.preset.tables, described=True)
+            changes = {
+                item.path: item.values[0]
+                for item in found
+                if item.path in FIELD_OF_PATH
+            }
+            self._changes = (tables, changes)
+        return self._changes[1]
 
     def overrides(self) -> list[str]:
         """Return the `--set` arguments that lead from the preset to here."""
-        return [f"{path}={self.text(path)}" for path in self.changed()]
+        return [f"{path}={self.text(path)}" for path in self.changes()]
 
     def set_text(self, path: str, text: str) -> None:
         """Set a field to what was typed; what cannot be a value stays, as wrong."""
@@ -177,7 +179,7 @@ class Draft:
         """Set some fields as one change."""
         self._push(with_values(self.tables, values))
 
-    def restore(self, paths: Sequence[str]) -> None:
+    def restore(self, paths: Iterable[str]) -> None:
         """Give fields the preset's values again."""
         self.set({path: value_in(self.preset.tables, path) for path in paths})
 
@@ -281,21 +283,3 @@ def _plan(spec: ExperimentSpec) -> Plan:
     from workbench.planning.experiment_plan import plan_experiment
 
     return plan_experiment(spec)
-
-
-def value_in(tables: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path of nested tables, or the field's default."""
-    value = field_value(tables, path)
-    return FIELD_OF_PATH[path].default if value is None else value
-
-
-def value_text(value: Any) -> str:
-    """Return a value as one types it after `--set path=`."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(value_text(item) for item in value) + "]"
-    if isinstance(value, Mapping):
-        pairs = (f'{key} = "{item}"' for key, item in value.items())
-        return "{" + ", ".join(pairs) + "}"
-    return str(value)

@@ -28,14 +28,9 @@ class KeptDraft:
     changes: Mapping[str, Any]
 
 
-def changes_of(draft: Draft) -> dict[str, Any]:
-    """Return the changed fields with their values."""
-    return {path: draft.value(path) for path in draft.changed()}
-
-
 def keep_draft(draft: Draft) -> None:
     """Write the changes of a preset; without any, forget them."""
-    preset, changes = draft.preset, changes_of(draft)
+    preset, changes = draft.preset, draft.changes()
     path = drafts_directory() / f"{quote(preset.name, safe='')}.json"
     if not changes:
         with explained(path):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from workbench.editing.draft import Draft, blocking_problems, value_text, with_values
+from workbench.editing.draft import Draft, blocking_problems, with_values
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
+from workbench.experiment.field_values import value_text
 
 _MOST_STEPS = 8
 """One message often hides the next."""

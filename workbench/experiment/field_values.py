@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -211,3 +211,15 @@ def _shown(value: Any) -> str:
     text = f'"{value}"' if isinstance(value, str) else repr(value)
     text = {"True": "true", "False": "false", "None": "nothing"}.get(text, text)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def value_text(value: Any) -> str:
+    """Return a value as one types it after `--set path=`."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(value_text(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        pairs = (f'{key} = "{item}"' for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    return str(value)

@@ -10,7 +10,7 @@ from typing import Any
 from ipu_runtime.plan.config.field import Affects
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_spec import Figure
-from workbench.experiment.field_differences import changed_fields
+from workbench.experiment.field_differences import differences
 from workbench.experiment.preset_store import (
     Preset,
     PresetError,
@@ -140,7 +140,7 @@ def _differing(
     """Return the fields that change what is learned, and those that change times."""
     learning: dict[str, None] = {}
     time: dict[str, None] = {}
-    for item in changed_fields(own, document):
+    for item in differences(own, document):
         path, field = item.path, FIELD_OF_PATH.get(item.path)
         if path.startswith("model."):
             learning["model"] = time["model"] = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
 from ipu_runtime.plan.model.model_spec import LayerSpec
+from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.experiment_spec import (
     Data,
     ExperimentSpec,
@@ -20,7 +21,7 @@ from workbench.experiment.ipu_tables import nested_ipu
 from workbench.experiment.model_tables import CONTENT
 from workbench.experiment.toml_text import to_toml
 
-__all__ = ["field_value", "spec_to_tables", "spec_value", "to_toml"]
+__all__ = ["field_value", "spec_to_tables", "spec_value", "to_toml", "value_in"]
 
 
 def spec_to_tables(spec: ExperimentSpec) -> dict[str, Any]:
@@ -59,6 +60,12 @@ def field_value(tables: Mapping[str, Any], path: str) -> Any:
             return None
         value = value[part]
     return value
+
+
+def value_in(tables: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a dotted path of nested tables, or the field's default."""
+    value = field_value(tables, path)
+    return FIELD_OF_PATH[path].default if value is None else value
 
 
 def spec_value(spec: ExperimentSpec, path: str) -> Any:

@@ -9,9 +9,8 @@ from ipu_runtime.plan.config.config_fields import IPU_CONFIG_FIELD
 from ipu_runtime.plan.placements import PLACEMENTS
 from ipu_runtime.plan.problem import Problem
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
-from workbench.experiment.field_differences import changed_fields, flatten
+from workbench.experiment.field_differences import differences, flatten
 from workbench.experiment.field_values import read_value
-from workbench.experiment.tables import field_value
 
 FIELD_OF_SETTING = {
     "batch_size": "data.batch_size",
@@ -41,7 +40,7 @@ _ONLY_SAID = ("experiment.", "pipeline.locked", "model.content", "model.trusted"
 """Fields that change nothing about a program."""
 
 
-def changes_of(
+def script_changes(
     tables: Mapping[str, Any], script: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Return the fields of an experiment that a script has otherwise.
@@ -53,24 +52,11 @@ def changes_of(
     if script is None:
         found = flatten(tables)
     else:
-        found = {item.path: item.values[0] for item in changed_fields(tables, script)}
+        found = {item.path: item.values[0] for item in differences(tables, script)}
         found.pop("model.source", None)
-    whole = {_whole(path): value for path, value in found.items()}
     return {
-        path: value if path in found else field_value(tables, path)
-        for path, value in whole.items()
-        if not path.startswith(_ONLY_SAID)
+        path: value for path, value in found.items() if not path.startswith(_ONLY_SAID)
     }
-
-
-def _whole(path: str) -> str:
-    """Return the field that a path lies in: some fields are tables of options."""
-    group = path.rpartition(".")[0]
-    while group and path not in FIELD_OF_PATH:
-        if group in FIELD_OF_PATH:
-            return group
-        group = group.rpartition(".")[0]
-    return path
 
 
 def check_changes(changes: Mapping[str, Any]) -> list[Problem]:

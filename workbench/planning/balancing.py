@@ -23,7 +23,7 @@ from workbench.planning.experiment_plan import plan_experiment
 from workbench.planning.fetched_times import fetched_times
 from workbench.planning.same_training import same_rate, training_changes
 from workbench.planning.shared_layers import shared_spans
-from workbench.planning.staged_spec import changed_fields, staged_spec
+from workbench.planning.staged_spec import set_arguments, staged_spec
 
 _TRIES = 7
 """Halvings of the capacity's range."""
@@ -111,7 +111,7 @@ def balanced_experiment(
         result,
         staged,
         planned,
-        changed_fields(spec, staged),
+        set_arguments(spec, staged),
         training_changes(before, staged),
         free and result.exact,
     )

@@ -124,7 +124,7 @@ def changed_values(before: ExperimentSpec, after: ExperimentSpec) -> dict[str, A
     }
 
 
-def changed_fields(before: ExperimentSpec, after: ExperimentSpec) -> tuple[str, ...]:
+def set_arguments(before: ExperimentSpec, after: ExperimentSpec) -> tuple[str, ...]:
     """Return what differs between two experiments, as `--set` takes it."""
     return tuple(
         f"{path}={value if isinstance(value, str) else toml_value(value)}"

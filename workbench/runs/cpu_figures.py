@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.experiment.field_differences import changed_fields
+from workbench.experiment.field_differences import differences
 from workbench.experiment.printed_figures import printed_figures
 from workbench.runs.run_store import list_runs
 
@@ -38,7 +38,7 @@ def newest_measured(tables: Mapping[str, Any], preset: str) -> Measured | None:
 
 def same_times(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Tell whether two experiments differ in nothing that takes time."""
-    changed = (item.path for item in changed_fields(one, other))
+    changed = (item.path for item in differences(one, other))
     return all(path.startswith("experiment.") or path in _NO_MATTER for path in changed)
 
 

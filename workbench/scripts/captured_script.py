@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.editing.draft import Check, value_text
+from workbench.editing.draft import Check
+from workbench.experiment.field_values import value_text
 from workbench.experiment.preset_store import Preset
 from workbench.models.captured_model import read_capture
 from workbench.models.model_source import CAPTURE_ENDING, SourceError
-from workbench.overlays.script_fields import changes_of, check_changes
+from workbench.overlays.script_fields import check_changes, script_changes
 from workbench.scripts.script_command import ScriptCommand
 
 
@@ -29,7 +30,7 @@ def script_check(preset: Preset) -> Check:
         script = read_capture(Path(preset.tables["model"]["source"])).tables
     except SourceError:
         return lambda tables: ()  # Reading the model says so.
-    return lambda tables: tuple(check_changes(changes_of(tables, script)))
+    return lambda tables: tuple(check_changes(script_changes(tables, script)))
 
 
 def captured_command(
@@ -48,6 +49,6 @@ def captured_command(
     options: list[str] = []
     if preset.path.suffix == ".toml":
         options += ["--with", str(preset.path)]
-    for path, value in changes_of(tables, preset.tables).items():
+    for path, value in script_changes(tables, preset.tables).items():
         options += ["--set", f"{path}={value_text(value)}"]
     return ScriptCommand(captured.script, captured.arguments, "", tuple(options)), ""

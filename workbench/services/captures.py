@@ -22,7 +22,7 @@ from workbench.models.source_reading import read_source
 from workbench.overlays.capture import Capture
 from workbench.overlays.captured_tables import captured_source, captured_tables
 from workbench.overlays.patch import patch_lines
-from workbench.overlays.script_fields import changes_of
+from workbench.overlays.script_fields import script_changes
 from workbench.overlays.script_lines import code_of
 from workbench.services.refused import Refused
 from workbench.store_json import explained
@@ -44,7 +44,7 @@ class CapturedScript:
 
     def patch(self, tables: Mapping[str, Any]) -> list[str]:
         """Return the calls that would make the script as an experiment is."""
-        changes = changes_of(tables, self.tables)
+        changes = script_changes(tables, self.tables)
         return list(patch_lines(self.capture, changes, tables))
 
 

@@ -21,7 +21,7 @@ from workbench.experiment.validation import validate
 from workbench.models.captured_model import CapturedModel, read_capture
 from workbench.models.model_source import CAPTURE_ENDING
 from workbench.overlays.overlay import Overlay
-from workbench.overlays.script_fields import changes_of, check_changes
+from workbench.overlays.script_fields import check_changes, script_changes
 from workbench.overlays.script_lines import code_of
 from workbench.planning.balancing import balanced_experiment
 from workbench.scripts.script_command import ScriptCommand
@@ -84,9 +84,9 @@ def _from_file(path: str) -> _Given:
     tables = load_preset(path).tables
     source = str(tables.get("model", {}).get("source", ""))
     if not source.endswith(CAPTURE_ENDING):
-        return _Given(changes_of(tables, None))
+        return _Given(script_changes(tables, None))
     captured = read_capture(Path(source))
-    return _Given(changes_of(tables, captured.tables), captured)
+    return _Given(script_changes(tables, captured.tables), captured)
 
 
 def _asked(request: OverlayRequest) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.comparing.run_filter import matches
 from workbench.editing.draft import check_tables
 from workbench.experiment.experiment_spec import ExperimentSpec
-from workbench.experiment.field_differences import changed_fields
+from workbench.experiment.field_differences import differences
 from workbench.experiment.preset_store import PresetError, load_preset
 from workbench.experiment.tables import spec_to_tables
 from workbench.locations import NoHomeError, runs_directory
@@ -497,7 +497,7 @@ def run_title(preset: str, tables: Mapping[str, Any]) -> str:
         spec, _ = check_tables(load_preset(preset).tables)
     except PresetError:
         return preset
-    changes = changed_fields(tables, spec_to_tables(spec)) if spec else ()
+    changes = differences(tables, spec_to_tables(spec)) if spec else ()
     named = [f"{item.path} {item.values[0]}" for item in changes[:_MOST_CHANGES]]
     return ", ".join([preset, *named])
 

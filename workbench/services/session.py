@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.editing.draft import Draft, check_tables, value_in
-from workbench.editing.draft_store import changes_of, keep_draft, kept_drafts
+from workbench.editing.draft import Draft, check_tables
+from workbench.editing.draft_store import keep_draft, kept_drafts
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
-from workbench.experiment.field_differences import changed_fields
+from workbench.experiment.field_differences import differences
 from workbench.experiment.overrides import apply_overrides
 from workbench.experiment.preset_store import (
     DEFAULT_PRESET,
@@ -21,7 +21,7 @@ from workbench.experiment.preset_store import (
     load_preset,
     save_preset,
 )
-from workbench.experiment.tables import field_value, spec_to_tables
+from workbench.experiment.tables import field_value, spec_to_tables, value_in
 from workbench.locations import NoHomeError
 from workbench.models.model_source import SOURCE_FORMS, looks_like_source
 from workbench.scripts.captured_script import script_check
@@ -57,9 +57,9 @@ class Session:
         self.presets: list[Preset] = list_presets()
         self._models: list[Preset] = []
         self._drafts: dict[str, Draft] = {}
-        self._stored: dict[str, dict[str, Any]] = {}
+        self._stored: dict[str, Mapping[str, Any]] = {}
         """Changes by preset as they are on disk."""
-        self._reopened: dict[str, dict[str, Any]] = {}
+        self._reopened: dict[str, Mapping[str, Any]] = {}
         """Changes by preset that the last visit has left."""
         self.damaged_drafts: list[str] = []
         self._reopen_drafts()
@@ -106,7 +106,7 @@ class Session:
             draft = Draft(preset)
             draft.set(item.changes)
             self._add(draft)
-            self._stored[preset.name] = self._reopened[preset.name] = changes_of(draft)
+            self._stored[preset.name] = self._reopened[preset.name] = draft.changes()
 
     def store_draft(self) -> None:
         """Write the changes of the current experiment, if they are new.
@@ -115,7 +115,7 @@ class Session:
             RecordError, NoHomeError: They cannot be written, and go with the process.
         """
         name = self.current_preset
-        changes = changes_of(self.draft) if name else {}
+        changes = self.draft.changes() if name else {}
         if changes != self._stored.get(name, {}):
             self._stored[name] = changes
             keep_draft(self.draft)
@@ -124,11 +124,11 @@ class Session:
     def from_last_time(self) -> bool:
         """Whether the experiment is as the last visit has left it, with changes."""
         reopened = self._reopened.get(self.current_preset)
-        return reopened is not None and reopened == changes_of(self.draft)
+        return reopened is not None and reopened == self.draft.changes()
 
     def changed_presets(self) -> list[str]:
         """Return the presets whose fields have been changed."""
-        return [name for name, draft in self._drafts.items() if draft.changed()]
+        return [name for name, draft in self._drafts.items() if draft.changes()]
 
     @property
     def known_plan(self) -> Plan | None:
@@ -180,9 +180,9 @@ class Session:
         self.current_preset = preset
         self.draft.set(
             {
-                path: value_in(tables, path)
-                for path in FIELD_OF_PATH
-                if value_in(tables, path) != self.draft.value(path)
+                item.path: item.values[0]
+                for item in differences(tables, self.draft.tables, described=True)
+                if item.path in FIELD_OF_PATH
             }
         )
         self._changed()
@@ -191,7 +191,7 @@ class Session:
         """Return the command line that runs the experiment; refuse if there is none."""
         preset, draft = self.draft.preset, self.draft
         tables, wrong = apply_overrides(preset.tables, draft.overrides())
-        lost = [p for p in draft.changed() if value_in(tables, p) != draft.value(p)]
+        lost = [p for p in draft.changes() if value_in(tables, p) != draft.value(p)]
         for problem in (*preset.problems, *wrong):
             raise Refused.for_problems([problem])
         for path in lost:
@@ -281,14 +281,14 @@ def changes_from(preset: Preset, tables: Mapping[str, Any]) -> dict[str, Any] | 
     spec, _ = check_tables(preset.tables)
     if spec is None:
         return None
-    differences = changed_fields(tables, spec_to_tables(spec))
-    if any(item.path not in FIELD_OF_PATH for item in differences):
+    found = differences(tables, spec_to_tables(spec))
+    if any(item.path not in FIELD_OF_PATH for item in found):
         return None
-    return {item.path: value_in(tables, item.path) for item in differences}
+    return {item.path: item.values[0] for item in found}
 
 
 def take_over(draft: Draft, changes: Mapping[str, Any]) -> None:
     """Let a draft have these changes and no others; one undo takes it all back."""
     preset = draft.preset.tables
-    restored = {path: value_in(preset, path) for path in draft.changed()}
+    restored = {path: value_in(preset, path) for path in draft.changes()}
     draft.set({**restored, **changes})

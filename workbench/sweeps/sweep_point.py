@@ -21,7 +21,7 @@ from workbench.planning.same_training import (
     update_samples,
 )
 from workbench.planning.staged_spec import (
-    changed_fields,
+    set_arguments,
     staged_spec,
     without_pipeline,
 )
@@ -126,7 +126,7 @@ def _balanced(tables: Mapping[str, Any], point: Point) -> PointExperiment:
     stages: tuple[int, ...] = ()
     if count == 1:
         plain = same_rate(before, staged_spec(spec, (), samples))
-        changes = changed_fields(spec, plain)
+        changes = set_arguments(spec, plain)
     else:
         balanced = balanced_experiment(spec, count, samples=samples, before=before)
         changes, result = balanced.changes, balanced.result
@@ -143,7 +143,7 @@ def _balanced(tables: Mapping[str, Any], point: Point) -> PointExperiment:
         return PointExperiment(None, tables, problems)
     others = tuple(
         text
-        for text in changed_fields(before, spec)
+        for text in set_arguments(before, spec)
         if not text.startswith("pipeline.stages=")
     )
     training = training_changes(before, spec)

@@ -33,7 +33,7 @@ from workbench.optimizing.search import Candidate
 from workbench.planning.balancing import locked_stages
 from workbench.planning.experiment_plan import plan_experiment
 from workbench.planning.same_training import training_changes
-from workbench.planning.staged_spec import changed_fields
+from workbench.planning.staged_spec import set_arguments
 
 _COLUMNS = (
     Column(),
@@ -122,7 +122,7 @@ def outcome_table(outcome: Outcome, now: Plan | None = None) -> Table:
 
 def _changes(outcome: Outcome) -> tuple[Line | Note, ...]:
     before, after = outcome.spec, outcome.best[0].spec
-    changes = changed_fields(before, after)
+    changes = set_arguments(before, after)
     parts: list[Line | Note] = [
         Line((Span(f"--set '{text}'"),)) for text in changes if len(text) <= _MOST_SHOWN
     ]
@@ -190,7 +190,7 @@ def outcome_row(outcome: Outcome, name: str) -> dict[str, Any]:
                 "update_samples": found.choice.update_samples,
                 "training_changes": list(training_changes(outcome.spec, found.spec)),
                 "exact_sums": not less_exact(found.choice),
-                "changes": list(changed_fields(outcome.spec, found.spec)),
+                "changes": list(set_arguments(outcome.spec, found.spec)),
                 "undecided": at in outcome.undecided,
             }
             for at, found in enumerate(outcome.best)

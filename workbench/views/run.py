@@ -30,7 +30,7 @@ from ipu_runtime.reports.document_html import document_page
 from ipu_runtime.reports.memory_sections import walk_section
 from ipu_runtime.reports.plan_document import plan_document
 from workbench.comparing.outcome import outcome_of
-from workbench.experiment.field_differences import changed_fields, flatten
+from workbench.experiment.field_differences import differences, flatten
 from workbench.experiment.preset_store import PresetError, load_preset
 from workbench.experiment.printed_figures import printed_figures
 from workbench.experiment.tables import spec_to_tables
@@ -156,7 +156,7 @@ def changes_section(run: StoredRun) -> Section:
         words = f"The preset {run.preset} is not here, so changes cannot be shown."
         return Section("", (Note(words, MUTED),))
     rows = []
-    for item in changed_fields(run.tables, original):
+    for item in differences(run.tables, original):
         ours, preset = map(_setting, item.values)
         rows.append(Row((item.path, ours, Span(preset, MUTED))))
     columns = Column("field"), Column("this run", least=16), Column("preset", least=16)

@@ -95,7 +95,7 @@ async def test_enter_loads_the_point_and_one_undo_takes_it_back(
         assert max(draft.stages) == 3
         assert not draft.why_not_run
         await pilot.press("u")
-        assert not draft.changed()
+        assert not draft.changes()
 
 
 async def test_a_point_that_cannot_run_says_why_and_comes_last(

@@ -45,9 +45,9 @@ async def test_enter_sets_everything_and_one_undo_takes_it_back(
         assert draft.valid
         assert after.samples_per_second > 2 * before.samples_per_second
         assert samples_per_update(after.request) == samples_per_update(before.request)
-        assert len(draft.changed()) > 2
+        assert len(draft.changes()) > 2
         await pilot.press("u")
-        assert draft.changed() == []
+        assert draft.changes() == {}
 
 
 async def test_updates_stay_unless_asked_and_the_goal_can_change(
@@ -77,4 +77,4 @@ async def test_updates_stay_unless_asked_and_the_goal_can_change(
         assert screen.outcome.aim.goal.value == "latency"
         await pilot.press("escape")
         await pilot.pause()
-        assert app.session.draft.changed() == []
+        assert app.session.draft.changes() == {}

@@ -65,10 +65,10 @@ async def test_four_stages_in_six_presses_and_one_back(make_app: MakeApp) -> Non
         assert draft.preset.name == "mnist-ipu-faster"
         assert max(stages(app)) == 3
         assert draft.why_not_run == ""
-        assert len(draft.changed()) > 1
+        assert len(draft.changes()) > 1
         assert "gradient_accumulation 1 to 8" in screen_text(app)
         await pilot.press("u")
-        assert draft.changed() == []
+        assert draft.changes() == {}
 
 
 async def test_large_model_from_four_to_eight_stages(make_app: MakeApp) -> None:
@@ -81,7 +81,7 @@ async def test_large_model_from_four_to_eight_stages(make_app: MakeApp) -> None:
         assert max(stages(app)) == 7
         assert draft.why_not_run == ""
         await pilot.press("u")
-        assert draft.changed() == []
+        assert draft.changes() == {}
 
 
 @pytest.mark.parametrize("answer", ["0", "8", "x"])
@@ -93,7 +93,7 @@ async def test_number_of_stages_that_cannot_be_is_refused(
         await pilot.press("3", "S", answer, "enter")
         await pilot.pause()
         assert "1 to 7" in screen_text(app)
-        assert app.session.draft.changed() == []
+        assert app.session.draft.changes() == {}
 
 
 async def test_what_cannot_run_says_why_and_is_mended_in_place(
@@ -145,7 +145,7 @@ async def test_fix_is_offered_only_where_something_is_proposed(
         await pilot.press("u")
         app.query_one(ConfigureArea).show_field("execution.accumulation_reduction")
         await pilot.press("f")
-        assert app.session.draft.changed() == ["execution.accumulation_reduction"]
+        assert list(app.session.draft.changes()) == ["execution.accumulation_reduction"]
         for area in ("2", "3"):
             await pilot.press(area)
             await settle(pilot, app)

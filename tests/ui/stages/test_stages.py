@@ -59,7 +59,7 @@ async def test_illegal_move_says_why_and_changes_nothing(make_app: MakeApp) -> N
         await open_stages(pilot, app, "conv2d")
         await pilot.press("right")
         await pilot.pause()
-        assert app.session.draft.changed() == []
+        assert app.session.draft.changes() == {}
         assert "stage 0 would be empty" in screen_text(app)
         await pilot.press("left")
         await pilot.pause()

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_runtime.plan.problem import Severity
-from workbench.editing.draft import Draft, value_text
+from workbench.editing.draft import Draft
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
-from workbench.experiment.field_values import parse_value
+from workbench.experiment.field_values import parse_value, value_text
 from workbench.experiment.preset_store import list_presets, load_preset
 
 
@@ -19,7 +19,7 @@ def draft() -> Draft:
 
 
 def test_new_draft_is_the_preset(draft: Draft) -> None:
-    assert draft.changed() == []
+    assert draft.changes() == {}
     assert draft.overrides() == []
     assert draft.why_not_run == ""
     assert draft.plan is not None
@@ -62,20 +62,24 @@ def test_trial_changes_nothing(draft: Draft) -> None:
     assert draft.trial("data.batch_size", "16") is None
     assert draft.trial("data.batch_size", "-1") is not None
     assert draft.trial("execution.gradient_accumulation", "6") is not None
-    assert draft.changed() == []
+    assert draft.changes() == {}
 
 
 def test_undo_and_redo_go_through_all_changes(draft: Draft) -> None:
     draft.set_text("data.batch_size", "32")
     draft.set({"train.epochs": 1, "train.optimizer": "adam"})
     assert draft.undo()
-    assert draft.changed() == ["data.batch_size"]
+    assert list(draft.changes()) == ["data.batch_size"]
     assert draft.undo()
     assert not draft.undo()
     assert draft.redo()
     assert draft.redo()
     assert not draft.redo()
-    assert draft.changed() == ["data.batch_size", "train.optimizer", "train.epochs"]
+    assert list(draft.changes()) == [
+        "data.batch_size",
+        "train.optimizer",
+        "train.epochs",
+    ]
 
 
 def test_change_after_undo_forgets_what_was_undone(draft: Draft) -> None:
@@ -83,7 +87,7 @@ def test_change_after_undo_forgets_what_was_undone(draft: Draft) -> None:
     draft.undo()
     draft.set_text("train.epochs", "1")
     assert not draft.redo()
-    assert draft.changed() == ["train.epochs"]
+    assert list(draft.changes()) == ["train.epochs"]
 
 
 def test_same_value_is_no_change(draft: Draft) -> None:
@@ -94,7 +98,7 @@ def test_same_value_is_no_change(draft: Draft) -> None:
 def test_restore_gives_the_presets_value(draft: Draft) -> None:
     draft.set_text("data.batch_size", "32")
     draft.restore(["data.batch_size"])
-    assert draft.changed() == []
+    assert draft.changes() == {}
 
 
 def test_next_choice_goes_round(draft: Draft) -> None:

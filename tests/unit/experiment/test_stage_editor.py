@@ -62,7 +62,7 @@ def test_counts_follow_the_number_of_stages(name: str, count: int, also: str) ->
     assert draft.why_not_run == ""
     assert edited.also.startswith(also)
     draft.undo()
-    assert draft.changed() == []
+    assert draft.changes() == {}
 
 
 def test_fewer_micro_batches_where_the_data_are_few() -> None:

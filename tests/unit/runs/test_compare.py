@@ -11,7 +11,6 @@ import pytest
 
 from workbench.comparing.compare import compare_runs, comparison_to_json
 from workbench.comparing.outcome import outcome_of
-from workbench.experiment.field_differences import differing_fields, flatten
 from workbench.export.run_export import COLUMNS, run_to_json, runs_to_csv
 from workbench.runs.event_json import to_line
 from workbench.runs.events import EpochEnded, Evaluated, Progressed, RunStatus
@@ -28,28 +27,6 @@ def _run(losses: list[float], **data: object) -> StoredRun:
     record.append(Evaluated(losses[-1] / 2, 0.75))
     record.finish(RunStatus.FINISHED)
     return open_run(record.run_id)
-
-
-def test_only_differing_fields_are_kept_and_defaults_count_as_set() -> None:
-    # 32 is the declared default of data.batch_size.
-    first = {"data": {"batch_size": 32, "labels": "sparse"}, "ipu": {"a": {"b": 1}}}
-    second = {"data": {"labels": "categorical"}, "ipu": {"a": {"b": 2}}}
-
-    differences = differing_fields([first, second])
-
-    assert {item.path: item.values for item in differences} == {
-        "data.labels": ("sparse", "categorical"),
-        "ipu.a.b": (1, 2),
-    }
-
-
-def test_layers_are_compared_one_by_one() -> None:
-    tables = {"model": {"layers": [{"kind": "Dense", "units": 3}, {"kind": "Flatten"}]}}
-    assert flatten(tables) == {
-        "model.layers[0].kind": "Dense",
-        "model.layers[0].units": 3,
-        "model.layers[1].kind": "Flatten",
-    }
 
 
 def test_best_and_last_are_told_apart_and_the_better_run_is_marked() -> None:

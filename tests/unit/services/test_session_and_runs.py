@@ -164,7 +164,7 @@ def test_variables_change_every_preset_as_they_do_without_the_app() -> None:
     session = Session("mnist-dense", settings.changes)
     headless = load_experiment("mnist-dense", (), epochs)
     assert session.draft.spec == headless.spec
-    assert session.draft.changed() == ["train.epochs"]
+    assert list(session.draft.changes()) == ["train.epochs"]
     session.choose("mnist-cpu")
     assert session.draft.value("train.epochs") == 7
     (problem,) = settings.problems

@@ -14,9 +14,9 @@ from ipu_runtime.plan.config.config_effects import effect_on_plan
 from ipu_runtime.plan.config.field import Affects, Field, Kind
 from ipu_runtime.plan.problem import Problem
 from ipu_runtime.reports.document import BAD, GOOD, MARK, MUTED, WARN
-from workbench.editing.draft import Draft, value_text
+from workbench.editing.draft import Draft
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
-from workbench.experiment.field_values import describe_valid
+from workbench.experiment.field_values import describe_valid, value_text
 from workbench.ui.actions import Scope, bindings_for
 from workbench.ui.areas.area import Area
 from workbench.ui.content.plan_summary import plan_line, plan_summary
@@ -218,7 +218,7 @@ class ConfigureArea(Area):
     def action_field_restore(self) -> None:
         """Give the field the preset's value again."""
         path = self._form.path
-        if path in self.draft.changed():
+        if path in self.draft.changes():
             self.draft.restore([path])
             self.say(f"{path} is as in the preset, u undoes it")
         else:
@@ -226,7 +226,7 @@ class ConfigureArea(Area):
 
     def action_field_restore_all(self) -> None:
         """Give all fields the preset's values again."""
-        paths = self.draft.changed()
+        paths = self.draft.changes()
         self.draft.restore(paths)
         self.say(f"{len(paths)} fields are as in the preset again, u undoes it")
 
@@ -286,7 +286,7 @@ def _help(draft: Draft, path: str, width: int) -> Content:
         return line(("enter folds and unfolds the group", MUTED))
     field: Field = FIELD_OF_PATH[path]
     affects = [item.value for item in field.affects if item is not Affects.NOTHING]
-    changed = path in draft.changed()
+    changed = path in draft.changes()
     facts = [f"preset: {draft.preset_text(path) or '-'}"] if changed else []
     head, valid = "   ".join([path, *facts]), describe_valid(field)
     fits = len(head) + len(valid) + 3 <= width

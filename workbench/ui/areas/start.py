@@ -77,7 +77,7 @@ def _about(draft: Draft, width: int, *, compared: bool) -> Content:
             text = f"from {text}" if name == "source" else text
             rows += [line((row, style)) for row in wrapped(text, width)]
             rows.append(line(""))
-    changed = draft.changed()
+    changed = draft.changes()
     if changed:
         rows.append(line((f"{len(changed)} changed", HEADING)))
         rows += [

@@ -13,9 +13,9 @@ from ipu_runtime.reports.document import HEADING, MARK, MUTED
 from workbench.comparing.compare import Comparison, MetricRow
 from workbench.comparing.model_words import layer_words, model_words
 from workbench.comparing.run_names import short_names, value_words
-from workbench.editing.draft import value_in
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
 from workbench.experiment.field_differences import FieldDifference, flatten
+from workbench.experiment.tables import value_in
 from workbench.runs.run_store import StoredRun
 from workbench.ui.themes import RUN_COLOURS, RUN_MARKERS, hex_colour
 from workbench.ui.widgets.row_list import Row

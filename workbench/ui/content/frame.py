@@ -27,7 +27,7 @@ def header_left(session: Session, script: ScriptCommand | None = None) -> Conten
         )
     if not session.current_preset:
         return line((" ipu-workbench ", "bold"))
-    changed = len(session.draft.changed())
+    changed = len(session.draft.changes())
     kept = ", reopened" if session.from_last_time else ""
     return line(
         (" ipu-workbench ", "bold"),

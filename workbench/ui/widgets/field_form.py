@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import takewhile
 
 from textual.content import Content
@@ -11,8 +11,9 @@ from ipu_runtime.plan.config.field import Field
 from ipu_runtime.plan.problem import Problem, Severity
 from ipu_runtime.plan.quantities import plural
 from ipu_runtime.reports.document import BAD, HEADING, MARK, MUTED, WARN
-from workbench.editing.draft import Draft, value_text
+from workbench.editing.draft import Draft
 from workbench.experiment.experiment_fields import FIELD_OF_PATH
+from workbench.experiment.field_values import value_text
 from workbench.ui.widgets.row_list import Row, RowList
 from workbench.views.cells import fit, wrapped
 from workbench.views.content import line
@@ -56,7 +57,7 @@ class FieldForm(RowList):
 
     def show_draft(self, draft: Draft) -> None:
         """Show the fields that filter and switch let through."""
-        changed = set(draft.changed())
+        changed = draft.changes()
         width = self.scrollable_content_region.width
         rows: list[Row] = []
         hidden = [
@@ -93,7 +94,7 @@ class FieldForm(RowList):
         below = self.rows[self.line_of(key) + 1 :]
         return 1 + len(list(takewhile(lambda row: not row.key, below)))
 
-    def _lets_through(self, path: str, changed: set[str]) -> bool:
+    def _lets_through(self, path: str, changed: Collection[str]) -> bool:
         if self.only_changed and path not in changed:
             return False
         text = f"{path} {FIELD_OF_PATH[path].help}".lower()
@@ -149,12 +150,12 @@ def form_groups() -> dict[str, list[str]]:
 def _heading(
     group: str,
     members: list[str],
-    changed: set[str],
+    changed: Collection[str],
     problems: list[Problem],
     folded: bool,
 ) -> Row:
     title = _TITLES.get(group, f"IPU · {group.removeprefix('ipu.')}")
-    count = len(changed.intersection(members))
+    count = sum(path in changed for path in members)
     warnings = sum(item.severity is Severity.WARNING for item in problems)
     wrong = len(problems) - warnings
     note = plural(len(members), "field") + (f", {count} changed" if count else "")
