@@ -26,7 +26,7 @@ from workbench.models.source_model import (
     save_source_model,
 )
 from workbench.script_export import ScriptError, export_script
-from workbench.script_export.python_text import call, literal
+from workbench.script_export.python_text import call, literal, printed
 
 NAMES = [preset.name for preset in list_presets() if preset.packaged]
 
@@ -125,12 +125,35 @@ def test_padding_fills_a_batch_of_which_less_than_half_is_there() -> None:
     script = ast.parse(export_script(_spec("mnist-padded")))
     functions = [node for node in script.body if isinstance(node, ast.FunctionDef)]
     scope: dict[str, Any] = {"np": np}
-    exec(ast.unparse(next(f for f in functions if f.name == "pad")), scope)
+    for function in functions:
+        exec(ast.unparse(function), scope)
 
     x, y, weight = scope["pad"]((np.ones((3, 2)), np.ones(3)), 8)
 
     assert x.shape == (8, 2)
     assert y.tolist() == weight.tolist() == [1] * 3 + [0] * 5
+
+
+def _hinted(values: dict[str, int], times: int = 2) -> dict[str, int]:
+    """Return values, multiplied."""
+    result: dict[str, int] = {}
+    # A remark that a learner wants.
+    for name, value in values.items():
+        result[name] = value * times
+    return result
+
+
+def test_a_function_is_printed_with_its_remarks_and_without_hints() -> None:
+    text = printed(_hinted, "multiplied")
+    assert text.splitlines() == [
+        "def multiplied(values, times=2):",
+        '    """Return values, multiplied."""',
+        "    result = {}",
+        "    # A remark that a learner wants.",
+        "    for name, value in values.items():",
+        "        result[name] = value * times",
+        "    return result",
+    ]
 
 
 def test_an_estimators_script_has_the_loss_of_logits() -> None:

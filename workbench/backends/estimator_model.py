@@ -12,6 +12,7 @@ from ipu_runtime.engine.build.tracing_context import add_progress_scalar
 from workbench.data.model_tensors import compared_outputs
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.topology import topology
+from workbench.training.optimizers import OPTIMIZERS
 
 v1 = tf.compat.v1
 
@@ -46,13 +47,9 @@ def predictions_of(spec: ExperimentSpec, outputs: Any) -> Any:
 
 def optimizer_of(spec: ExperimentSpec, accumulates: bool) -> Any:
     """Return the optimizer, wrapped for replicas and, if asked to, accumulation."""
-    rate, train = spec.train.learning_rate, spec.train
-    optimizer = {
-        "sgd": lambda: v1.train.GradientDescentOptimizer(rate),
-        "momentum": lambda: v1.train.MomentumOptimizer(rate, train.momentum),
-        "rmsprop": lambda: v1.train.RMSPropOptimizer(rate),
-        "adam": lambda: v1.train.AdamOptimizer(rate),
-    }[train.optimizer]()
+    names = OPTIMIZERS[spec.train.optimizer]
+    settings = names.settings(spec.train.momentum)
+    optimizer = getattr(v1.train, names.v1)(spec.train.learning_rate, **settings)
     replicated = topology(spec).replicas > 1
     mini_batches = spec.execution.gradient_accumulation
     if accumulates and mini_batches > 1:

@@ -26,12 +26,13 @@ from workbench.locations import hardware_file
 from workbench.runs.events import Compiling
 from workbench.runs.keras_epochs import train_and_evaluate
 from workbench.runs.model_builder import (
-    assign_stages,
     build_keras_model,
     compile_arguments,
+    stage_names,
 )
 from workbench.runs.run_context import RunContext
 from workbench.runs.run_observer import RunObserver
+from workbench.training.stages import assign_stages
 
 
 def train(spec: ExperimentSpec, context: RunContext) -> None:
@@ -88,7 +89,7 @@ def compiled_model(spec: ExperimentSpec) -> Any:
     model = build_keras_model(spec, scope)
     if pipelined:
         if scope is None:
-            assign_stages(model, spec)
+            assign_stages(model, stage_names(spec))
         model.set_pipelining_options(
             gradient_accumulation_steps_per_replica=execution.gradient_accumulation,
             device_mapping=list(spec.pipeline.device_mapping) or None,

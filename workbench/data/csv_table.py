@@ -14,6 +14,7 @@ from ipu_runtime.datasets.machine_memory import memory_bytes
 from workbench.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
+    as_arrays,
     part_counts,
 )
 
@@ -61,14 +62,14 @@ def load_csv(path: Path, label_column: str, facts: DatasetFacts) -> dict[str, An
     # Late, because plans do without NumPy.
     import numpy as np
 
-    from workbench.data.splitting import as_arrays, shared_out
+    from workbench.training.samples import share_out
 
     table = read_csv(path, path.stat().st_mtime_ns, label_column)
     labels = np.array(label_numbers(table))
     if len(labels) != facts.train_samples + facts.test_samples:
         raise DatasetError(str(path), f"{path} has changed since it was planned")
     both = np.array(table.samples), labels
-    return as_arrays(*shared_out(both, facts.test_samples))
+    return as_arrays(*share_out(both, facts.test_samples))
 
 
 @lru_cache(maxsize=4)

@@ -67,9 +67,9 @@ def load_function_data(
         )
     if len(parts) == 2:
         return parts
-    from workbench.data.splitting import shared_out
+    from workbench.training.samples import share_out
 
-    return shared_out(parts[0], planned.test_samples)
+    return share_out(parts[0], planned.test_samples)
 
 
 def given_parts(source: ModelSource) -> tuple[_Samples, ...]:

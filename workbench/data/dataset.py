@@ -39,6 +39,7 @@ from workbench.experiment.resolved_model import resolved
 from workbench.models.model_source import parse_source
 from workbench.models.source_files import content_key
 from workbench.models.source_model import TensorFacts
+from workbench.training.samples import pad
 
 Array = npt.NDArray[Any]
 
@@ -252,17 +253,5 @@ def _labels(labels: Array, counted: PartCount, classes: int, form: str) -> Array
 def _prepare(x: Any, y: Any, counted: PartCount) -> PreparedPart:
     if not counted.added:
         return PreparedPart(x, y, None, counted)
-    weight = np.zeros(counted.prepared, np.float32)
-    weight[: counted.available] = 1.0
-    return PreparedPart(
-        _with_zeros(x, counted.added), _with_zeros(y, counted.added), weight, counted
-    )
-
-
-def _with_zeros(values: Any, added: int) -> Any:
-    if isinstance(values, tuple):
-        return tuple(_with_zeros(array, added) for array in values)
-    if isinstance(values, dict):
-        return {name: _with_zeros(array, added) for name, array in values.items()}
-    zeros = np.zeros((added, *values.shape[1:]), values.dtype)
-    return np.concatenate([values, zeros])
+    x, y, weight = pad((x, y), counted.prepared)
+    return PreparedPart(x, y, weight, counted)

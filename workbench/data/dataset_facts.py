@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from ipu_runtime.datasets.machine_memory import memory_bytes
 from ipu_runtime.datasets.unreadable import UNREADABLE, check_packing
@@ -241,3 +241,9 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], str]:
     if any(type(extent) is not int or extent < 0 for extent in shape):
         raise ValueError("no shape")
     return shape, str(header["descr"])
+
+
+def as_arrays(train: tuple[Any, Any], test: tuple[Any, Any]) -> dict[str, Any]:
+    """Return both parts under the names that files of arrays use."""
+    (x_train, y_train), (x_test, y_test) = train, test
+    return {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from workbench.data.sample_counts import count
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.topology import topology
-
-Indices = npt.NDArray[np.int64]
+from workbench.training.samples import (
+    Indices,
+    epoch_of_many_passes,
+    epoch_of_one_pass,
+    own_share,
+    plain_pass,
+    shuffled_pass,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +38,16 @@ class EpochOrder:
 
     def indices(self, epoch: int) -> Indices:
         """Return which samples an epoch takes, in order; epochs count from 1."""
-        if not self.continues:
-            return self._pass(epoch - 1)[: self.per_epoch]
-        first = (epoch - 1) * self.per_epoch
-        last = first + self.per_epoch
-        passes = range(first // self.samples, (last - 1) // self.samples + 1)
-        stream = np.concatenate([self._pass(number) for number in passes])
-        offset = first - passes.start * self.samples
-        return stream[offset : offset + self.per_epoch]
+        ordered = epoch_of_many_passes if self.continues else epoch_of_one_pass
+        one_pass = shuffled_pass if self.shuffle else plain_pass
+        return ordered(epoch - 1, self.samples, self.per_epoch, self.seed, one_pass)
 
     def share(self, epoch: int, instance: int, instances: int) -> Indices:
-        """Return the samples of one of the processes that train together.
-
-        Each has the batches that its replicas would have in one process.
-        """
+        """Return the samples of one of the processes that train together."""
         whole = self.indices(epoch)
         if instances == 1:
             return whole
-        steps = len(whole) // self.per_step
-        parts = whole[: steps * self.per_step].reshape(steps, instances, -1)
-        return parts[:, instance].reshape(-1)
-
-    def _pass(self, number: int) -> Indices:
-        if not self.shuffle:
-            return np.arange(self.samples, dtype=np.int64)
-        return np.random.default_rng([self.seed, number]).permutation(self.samples)
+        return own_share(whole, self.per_step, instance, instances)
 
 
 def training_order(spec: ExperimentSpec) -> EpochOrder:

@@ -12,6 +12,7 @@ from ipu_runtime.datasets.machine_memory import memory_bytes
 from workbench.data.dataset_facts import (
     DatasetError,
     DatasetFacts,
+    as_arrays,
     part_counts,
 )
 from workbench.error_line import telling_line
@@ -106,10 +107,10 @@ def load_images(
     if sum(len(y) for _, y in parts) != facts.train_samples + facts.test_samples:
         raise DatasetError(str(folder), f"{folder} has changed since it was planned")
     # Late, because plans do without NumPy.
-    from workbench.data.splitting import as_arrays, shared_out
+    from workbench.training.samples import share_out
 
     if len(parts) == 1:
-        parts = list(shared_out(parts[0], facts.test_samples))
+        parts = list(share_out(parts[0], facts.test_samples))
     return as_arrays(*parts)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,6 +11,8 @@ from workbench.data.model_tensors import compared_outputs, has_accuracy
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.losses import Loss
 from workbench.models.model_source import SourceError
+from workbench.training.optimizers import OPTIMIZERS
+from workbench.training.stages import assign_stages
 
 StageScope = Callable[[int], AbstractContextManager[Any]]
 """Marks the layers built inside it as a stage, as `ipu.keras.PipelineStage` does."""
@@ -31,7 +32,7 @@ def build_keras_model(
     if spec.model.source:
         model = _model_of_source(spec)
         if stage_scope is not None:
-            assign_stages(model, spec)
+            assign_stages(model, stage_names(spec))
         return model
     # Late, because Keras loads TensorFlow.
     import keras
@@ -67,44 +68,20 @@ def _model_of_source(spec: ExperimentSpec) -> Any:
     )
 
 
-def assign_stages(model: Any, spec: ExperimentSpec) -> None:
-    """Set the stages of a pipeline by layer name, where a scope cannot."""
+def stage_names(spec: ExperimentSpec) -> dict[str, int]:
+    """Return the stage of every layer of a pipeline, by its name."""
     names = (item.name for item in spec.model.layers if item.kind != "Input")
-    stage_of = dict(zip(names, spec.pipeline.stages, strict=True))
-    assignments = model.get_pipeline_stage_assignment()
-    for name, assignment in named_calls(assignments):
-        assignment.pipeline_stage = stage_of[name]
-    model.set_pipeline_stage_assignment(assignments)
-
-
-def named_calls(assignments: Iterable[Any], prefix: str = "") -> Iterator[Any]:
-    """Return the assignment of every layer call, with the name that the plan uses."""
-    seen: Counter[str] = Counter()
-    for assignment in assignments:
-        nested = assignment.is_nested_model
-        name = (assignment.nested_model if nested else assignment.layer).name
-        call = seen[name]
-        seen[name] += 1
-        full = f"{prefix}{name}_call{call}" if call else f"{prefix}{name}"
-        if nested:
-            inside = assignment.pipeline_stage_assignments
-            yield from named_calls(inside, f"{full}/")
-        else:
-            yield full, assignment
+    return dict(zip(names, spec.pipeline.stages, strict=True))
 
 
 def build_optimizer(spec: ExperimentSpec) -> Any:
     """Return the Keras optimizer of an experiment."""
     import keras
 
-    rate = spec.train.learning_rate
-    optimizers: dict[str, Callable[[], Any]] = {
-        "sgd": lambda: keras.optimizers.SGD(rate),
-        "momentum": lambda: keras.optimizers.SGD(rate, momentum=spec.train.momentum),
-        "rmsprop": lambda: keras.optimizers.RMSprop(rate),
-        "adam": lambda: keras.optimizers.Adam(rate),
-    }
-    return optimizers[spec.train.optimizer]()
+    names = OPTIMIZERS[spec.train.optimizer]
+    settings = names.settings(spec.train.momentum)
+    made = getattr(keras.optimizers, names.keras)
+    return made(spec.train.learning_rate, **settings)
 
 
 def compile_arguments(spec: ExperimentSpec) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from workbench.script_export.layer_code import is_chain
 from workbench.script_export.model_functions import pipelined_model, plain_model
 from workbench.script_export.own_data import data_imports
 from workbench.script_export.parts import (
-    TRIM,
     Flag,
     config_function,
     constants,
@@ -16,13 +15,14 @@ from workbench.script_export.parts import (
     head,
     ipu_count,
     load_function,
-    order_function,
+    order_functions,
     stage_count,
     switch_lines,
     trimmed_code,
 )
 from workbench.script_export.python_text import call
 from workbench.script_export.script_error import ScriptError
+from workbench.script_export.training_data import sample_functions
 
 _IMPORTS = (
     "import argparse",
@@ -61,7 +61,9 @@ def main():
         loop = args.batches_per_step or steps_per_epoch
         estimator = make_estimator(args, loop, model_dir)
         epochs = range(args.epochs)
-        order = [epoch_indices(epoch, samples, per_epoch) for epoch in epochs]
+        order = [
+            epoch_indices(epoch, samples, per_epoch, SEED, one_pass) for epoch in epochs
+        ]
         estimator.train(
             lambda: make_dataset(train_data, np.concatenate(order), args.batch_size),
             steps=steps_per_epoch * args.epochs,
@@ -87,12 +89,13 @@ def estimator_script(spec: ExperimentSpec) -> str:
         raise ScriptError("data.preparation: an estimator's script has no padding")
     if pipelined and not is_chain(spec.model.layers):
         raise ScriptError("model.layers: only a chain can be cut into stage functions")
+    load = load_function(spec)
     blocks = [
         _flags(spec),
-        load_function(spec),
-        TRIM,
+        load,
+        *sample_functions(load),
         _prepare(spec),
-        order_function(spec),
+        *order_functions(spec),
         _INPUT,
         *(pipelined_model(spec) if pipelined else plain_model(spec)),
         config_function(spec, "make_config", "return config"),

@@ -25,26 +25,22 @@ from workbench.script_export.parts import (
     layers_of,
     load_function,
     optimizer_code,
-    order_function,
+    order_functions,
     pipeline_arguments,
     stage_count,
     switch_lines,
 )
 from workbench.script_export.poprun_parts import IMPORTS as POPDIST
 from workbench.script_export.poprun_parts import (
-    SHARE,
     STRATEGY_IMPORT,
     count_function,
     shared_out,
 )
-from workbench.script_export.python_text import call, literal
+from workbench.script_export.python_text import call, literal, printed
 from workbench.script_export.script_error import ScriptError
-from workbench.script_export.source_data import (
-    for_outputs,
-    has_many,
-    sample_count,
-)
+from workbench.script_export.source_data import for_outputs, has_many
 from workbench.script_export.training_data import prepare_functions, train_function
+from workbench.training.samples import own_share
 
 _IMPORTS = (
     "import argparse",
@@ -91,15 +87,16 @@ def keras_script(spec: ExperimentSpec, *, sequential: bool = False) -> str:
         sequential = sequential or bool(shared_out(spec) and spec.pipeline.stages)
         if sequential and not is_chain(spec.model.layers):
             raise ScriptError("model.layers: only a chain of layers can be Sequential")
+    load = load_function(spec)
     blocks = [
         head(spec, _imports(spec)),
         _constants(spec),
         _flags(spec),
         _count_functions(spec),
-        load_function(spec),
-        *prepare_functions(spec),
-        order_function(spec),
-        SHARE if shared_out(spec) else "",
+        load,
+        *prepare_functions(spec, load),
+        *order_functions(spec),
+        printed(own_share) if shared_out(spec) else "",
         *_model_functions(spec, sequential=sequential),
         config_function(spec, "configure_ipus", "config.configure_ipu_system()"),
         _SEED,
@@ -209,7 +206,7 @@ def _options_function(spec: ExperimentSpec, *, sequential: bool) -> str:
         stages = ", ".join(str(stage) for stage in pipeline.stages)
         assign = [f"        model.set_pipeline_stage_assignment([{stages}])"]
     elif spec.model.source:
-        assign = ["        assign_stages(model)"]
+        assign = ["        assign_stages(model, STAGE_OF_LAYER)"]
     return "\n".join(
         [
             *lines,
@@ -263,7 +260,7 @@ def _main(spec: ExperimentSpec, *, sequential: bool) -> str:
     per_epoch = (
         "STEPS_PER_EPOCH"
         if spec.train.steps_per_epoch
-        else f"{sample_count(spec, 'train_data')} // args.batch_size"
+        else "count_samples(train_data) // args.batch_size"
     )
     test_data = "test_data" if spec.train.evaluate else "_"
     lines = [
@@ -293,7 +290,7 @@ def _main(spec: ExperimentSpec, *, sequential: bool) -> str:
     if spec.train.evaluate:
         lines += ["", '        print("\\nOn the test data:")']
         if steps != 1:
-            batches = f"{sample_count(spec, 'test_data')} // samples"
+            batches = "count_samples(test_data) // samples"
             lines += [
                 "        samples = args.batch_size * count_replicas(args)",
                 f"        compile_model(model, args, {batches})",

@@ -11,8 +11,9 @@ from workbench.script_export.parts import (
     pipeline_arguments,
     stage_count,
 )
-from workbench.script_export.python_text import call, literal
+from workbench.script_export.python_text import call, keywords, literal
 from workbench.script_export.script_error import ScriptError
+from workbench.training.optimizers import OPTIMIZERS
 
 _MODEL_FN = """\
 def model_fn(features, labels, mode, params):
@@ -30,14 +31,10 @@ def model_fn(features, labels, mode, params):
 
 def _optimizer_lines(spec: ExperimentSpec, indent: int) -> list[str]:
     """Return the optimizer of the older API, wrapped for replicas and accumulation."""
-    rate, train = 'params["learning_rate"]', spec.train
-    made = {
-        "sgd": f"tf.compat.v1.train.GradientDescentOptimizer({rate})",
-        "momentum": f"tf.compat.v1.train.MomentumOptimizer({rate}, {train.momentum})",
-        "rmsprop": f"tf.compat.v1.train.RMSPropOptimizer({rate})",
-        "adam": f"tf.compat.v1.train.AdamOptimizer({rate})",
-    }[train.optimizer]
-    lines = [f"optimizer = {made}"]
+    names = OPTIMIZERS[spec.train.optimizer]
+    settings = keywords(names.settings(spec.train.momentum))
+    given = ", ".join(['params["learning_rate"]', *settings])
+    lines = [f"optimizer = tf.compat.v1.train.{names.v1}({given})"]
     replicated = topology(spec).replicas > 1
     accumulated = spec.execution.gradient_accumulation > 1 and not spec.pipeline.stages
     if accumulated:

@@ -9,28 +9,9 @@ from pathlib import Path
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.models.model_source import ModelSource, SourceKind
 from workbench.script_export.model_file import is_json, load_lines, own_class_lines
-from workbench.script_export.python_text import call, keywords, literal
+from workbench.script_export.python_text import call, keywords, literal, printed
 from workbench.script_export.script_error import ScriptError
-
-_ASSIGN = """\
-def named_calls(assignments, prefix=""):
-    seen = {}
-    for assignment in assignments:
-        nested = assignment.is_nested_model
-        name = (assignment.nested_model if nested else assignment.layer).name
-        number = seen[name] = seen.get(name, -1) + 1
-        full = f"{prefix}{name}_call{number}" if number else f"{prefix}{name}"
-        if nested:
-            yield from named_calls(assignment.pipeline_stage_assignments, f"{full}/")
-        else:
-            yield full, assignment
-
-
-def assign_stages(model):
-    assignments = model.get_pipeline_stage_assignment()
-    for name, assignment in named_calls(assignments):
-        assignment.pipeline_stage = STAGE_OF_LAYER[name]
-    model.set_pipeline_stage_assignment(assignments)"""
+from workbench.training.stages import assign_stages, named_calls
 
 
 def source_imports(spec: ExperimentSpec) -> list[str]:
@@ -56,7 +37,7 @@ def source_functions(spec: ExperimentSpec) -> list[str]:
         stages = zip(names, spec.pipeline.stages, strict=True)
         rows = [f"    {literal(name)}: {stage}," for name, stage in stages]
         functions.append("\n".join(["STAGE_OF_LAYER = {", *rows, "}"]))
-        functions.append(_ASSIGN)
+        functions += [printed(named_calls), printed(assign_stages)]
     return functions
 
 

@@ -19,30 +19,10 @@ from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.losses import Loss
 from workbench.models.model_source import parse_source
 from workbench.models.source_model import TensorFacts
-from workbench.script_export.python_text import call, literal
+from workbench.script_export.python_text import call, literal, printed
 from workbench.script_export.script_error import ScriptError
 from workbench.script_export.source_data import packed
-
-_SHARE_OUT = """\
-def share_out(x, y, test_samples):
-    order = np.random.default_rng(0).permutation(len(x))
-    train, test = np.split(order, [len(x) - test_samples])
-    return (x[train], y[train]), (x[test], y[test])
-
-
-"""
-
-_SHARE_OUT_ALL = """\
-def share_out(samples, test_samples):
-    count = len(tf.nest.flatten(samples)[0])
-    order = np.random.default_rng(0).permutation(count)
-    return tuple(
-        tf.nest.map_structure(lambda values: values[part], samples)
-        for part in np.split(order, [count - test_samples])
-    )
-
-
-"""
+from workbench.training.samples import share_out
 
 _READ_DATASET = """\
 def read_dataset(dataset):
@@ -89,9 +69,9 @@ def read_lines(
         names = ("train", "test")
         loaded = zip(names, parts, strict=True)
         return reader, [f"    {part} = {name}({path})" for part, path in loaded]
-    return reader + _SHARE_OUT, [
+    return f"{reader}{printed(share_out)}\n\n\n", [
         f"    both = {name}({parts[0]})",
-        f"    train, test = share_out(*both, {facts.test_samples})",
+        f"    train, test = share_out(both, {facts.test_samples})",
     ]
 
 
@@ -184,7 +164,7 @@ def given_function(spec: ExperimentSpec, facts: DatasetFacts) -> str:
         "    train, test = both",
         *call("", [train, test], indent=4, before="return "),
     ]
-    return _READ_DATASET + _SHARE_OUT_ALL + "\n".join(lines)
+    return f"{_READ_DATASET}{printed(share_out)}\n\n\n" + "\n".join(lines)
 
 
 def _chosen(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from textwrap import dedent, wrap
+from textwrap import wrap
 
 from ipu_runtime.plan.config.config_enums import ENUM_OF_FIELD
 from ipu_runtime.plan.model.model_spec import LayerSpec
@@ -22,17 +22,24 @@ from workbench.experiment.resolved_model import resolved
 from workbench.experiment.topology import topology
 from workbench.script_export.own_data import given_function, read_lines
 from workbench.script_export.poprun_parts import command, select_lines, shared_out
-from workbench.script_export.python_text import WIDTH, call, literal
+from workbench.script_export.python_text import (
+    WIDTH,
+    call,
+    keywords,
+    literal,
+    printed,
+)
 from workbench.script_export.script_error import ScriptError
 from workbench.script_export.source_data import synthetic_function
+from workbench.training.optimizers import OPTIMIZERS
+from workbench.training.samples import (
+    epoch_of_many_passes,
+    epoch_of_one_pass,
+    plain_pass,
+    shuffled_pass,
+)
 
 _RUN_WITH = "ipu-workbench exec"
-
-TRIM = """\
-def trim(arrays, multiple):
-    kept = len(arrays[0]) // multiple * multiple
-    return tuple(values[:kept] for values in arrays)"""
-"""A function of the script that leaves out what follows the last whole batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,25 +180,12 @@ def trimmed_code(spec: ExperimentSpec) -> str:
     return f"samples * np.lcm({steps}, {update})"
 
 
-def order_function(spec: ExperimentSpec) -> str:
-    """Return `epoch_indices`: which samples an epoch takes, in which order."""
-    one_pass = (
-        "np.random.default_rng([SEED, {n}]).permutation(samples)"
-        if spec.data.shuffle
-        else "np.arange(samples)"
-    )
-    if spec.data.preparation != "repeat":
-        return dedent(f"""\
-            def epoch_indices(epoch, samples, per_epoch):
-                return {one_pass.format(n="epoch")}[:per_epoch]""")
-    return dedent(f"""\
-        def epoch_indices(epoch, samples, per_epoch):
-            # Passes over the data follow each other without regard to epochs.
-            first = epoch * per_epoch
-            passes = range(first // samples, (first + per_epoch - 1) // samples + 1)
-            orders = [{one_pass.format(n="n")} for n in passes]
-            stream = np.concatenate(orders)
-            return stream[first % samples :][:per_epoch]""")
+def order_functions(spec: ExperimentSpec) -> list[str]:
+    """Return `epoch_indices`: which samples an epoch takes, and what it calls."""
+    repeats = spec.data.preparation == "repeat"
+    one_pass = shuffled_pass if spec.data.shuffle else plain_pass
+    whole = epoch_of_many_passes if repeats else epoch_of_one_pass
+    return [printed(one_pass, "one_pass"), printed(whole, "epoch_indices")]
 
 
 _SELECT = ["    config.auto_select_ipus = NUM_IPUS"]
@@ -275,13 +269,9 @@ def ipu_count(spec: ExperimentSpec) -> int:
 
 def optimizer_code(spec: ExperimentSpec, rate: str) -> str:
     """Return the Keras optimizer with a learning rate given as source."""
-    momentum = spec.train.momentum
-    return {
-        "sgd": f"keras.optimizers.SGD({rate})",
-        "momentum": f"keras.optimizers.SGD({rate}, momentum={momentum})",
-        "rmsprop": f"keras.optimizers.RMSprop({rate})",
-        "adam": f"keras.optimizers.Adam({rate})",
-    }[spec.train.optimizer]
+    names = OPTIMIZERS[spec.train.optimizer]
+    settings = keywords(names.settings(spec.train.momentum))
+    return f"keras.optimizers.{names.keras}({', '.join([rate, *settings])})"
 
 
 def pipeline_arguments(pipeline: Pipeline) -> list[str]:

@@ -10,15 +10,14 @@ STRATEGY_IMPORT = (
     "from tensorflow.python.ipu.distributed.popdist_strategy import PopDistStrategy"
 )
 
-SHARE = """\
-def own_share(order, args):
-    # Each instance has the batches of its own replicas.
-    samples = args.batch_size * count_replicas(args)
-    steps = len(order) // samples
-    parts = order[: steps * samples].reshape(steps, popdist.getNumInstances(), -1)
-    return parts[:, popdist.getInstanceIndex()].reshape(-1)"""
-
-SHARED_ORDER = "        order = own_share(order, args)"
+SHARED_ORDER = [
+    "        order = own_share(",
+    "            order,",
+    "            args.batch_size * count_replicas(args),",
+    "            popdist.getInstanceIndex(),",
+    "            popdist.getNumInstances(),",
+    "        )",
+]
 """In the loop over epochs, after an epoch's order is known."""
 
 

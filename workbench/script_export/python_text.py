@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 WIDTH = 88
@@ -60,3 +63,42 @@ def _text(value: str) -> str:
     # JSON's escapes are Python's, and it quotes as a formatter does.
     quoted = json.dumps(value, ensure_ascii=False)
     return quoted.replace("\x7f", "\\x7f")
+
+
+def printed(function: Callable[..., Any], name: str = "") -> str:
+    """Return the source of a function that runs call, without hints.
+
+    Args:
+        function: A function at the top of a module, written in ASCII.
+        name: What the script calls it, if not the same.
+    """
+    text = inspect.getsource(function)
+    (top,) = ast.parse(text).body
+    assert isinstance(top, ast.FunctionDef)
+    starts = [0, *accumulate(map(len, text.splitlines(keepends=True)))]
+
+    def place(line: int | None, column: int | None) -> int:
+        return starts[(line or 1) - 1] + (column or 0)
+
+    def end(node: ast.expr) -> int:
+        return place(node.end_lineno, node.end_col_offset)
+
+    hints = [
+        (end(node.target), end(node.annotation))
+        for node in ast.walk(top)
+        if isinstance(node, ast.AnnAssign)
+    ]
+    first = place(top.body[0].lineno, 0)
+    for start, stop in sorted(hints, reverse=True):
+        text = text[:start] + text[stop:]
+    arguments = [ast.unparse(arg) for arg in _without_hints(top.args)]
+    header = call(name or top.name, arguments, before="def ", after=":")
+    return "\n".join(header) + "\n" + text[first:].rstrip()
+
+
+def _without_hints(arguments: ast.arguments) -> list[ast.AST]:
+    """Return parameters, those with a default as assignments."""
+    plain: list[ast.AST] = [ast.Name(arg.arg) for arg in arguments.args]
+    for at, default in enumerate(arguments.defaults, -len(arguments.defaults)):
+        plain[at] = ast.keyword(arguments.args[at].arg, default)
+    return plain

@@ -16,27 +16,12 @@ from workbench.experiment.resolved_model import resolved
 from workbench.models.source_model import TensorFacts
 from workbench.script_export.python_text import literal
 
-TRIM_ALL = """\
-def count_samples(arrays):
-    return len(tf.nest.flatten(arrays)[0])
-
-
-def trim(arrays, multiple):
-    kept = count_samples(arrays) // multiple * multiple
-    return tf.nest.map_structure(lambda values: values[:kept], arrays)"""
-"""As `trim`, for several inputs or outputs."""
-
 
 def has_many(spec: ExperimentSpec) -> bool:
     """Tell whether samples or labels are more than one array."""
     inputs, outputs, named_inputs, named_outputs = model_tensors(spec)
     one_of_each = len(inputs) == len(outputs) == 1
     return not one_of_each or named_inputs or named_outputs
-
-
-def sample_count(spec: ExperimentSpec, data: str) -> str:
-    """Return source that counts the samples of loaded data."""
-    return f"count_samples({data})" if has_many(spec) else f"len({data}[0])"
 
 
 def for_outputs(spec: ExperimentSpec, values: Sequence[str], indent: int) -> str:

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from workbench.experiment.experiment_spec import ExperimentSpec
-from workbench.script_export.parts import TRIM, trimmed_code
+from workbench.script_export.parts import trimmed_code
 from workbench.script_export.poprun_parts import SHARED_ORDER, shared_out
-from workbench.script_export.source_data import TRIM_ALL, has_many
+from workbench.script_export.python_text import call, printed
+from workbench.script_export.source_data import has_many
+from workbench.training.samples import add_zeros, count_samples, pad, take, trim
 
-_PAD = """\
-def pad(arrays, multiple):
-    # What is added weighs 0, so that it counts neither for loss nor metrics.
-    x, y = arrays
-    missing = -len(x) % multiple
-    return tuple(
-        np.pad(values, [(0, missing)] + [(0, 0)] * (values.ndim - 1))
-        for values in (x, y, np.ones(len(x), "float32"))
-    )"""
-
-_TAKE = """\
-def take(tensors, order):
-    def taken(values):
+_GATHER = """\
+def gather(tensors, order):
+    def gathered(values):
         return tf.gather(values, order)
 
-    return tf.nest.map_structure(taken, tensors)
+    return tf.nest.map_structure(gathered, tensors)
 
 
 """
 
 
-def prepare_functions(spec: ExperimentSpec) -> list[str]:
+def sample_functions(load: str, *, pads: bool = False) -> list[str]:
+    """Return what is called by `load_data`, whose source is given, and to fill batches.
+
+    Args:
+        load: Source of `load_data` and what belongs to it.
+        pads: Whether the last batch is filled up, and not left out.
+    """
+    takes = not pads or "share_out(" in load
+    functions = [
+        count_samples,
+        *[take] * takes,
+        *([add_zeros, pad] if pads else [trim]),
+    ]
+    return [printed(function) for function in functions]
+
+
+def prepare_functions(spec: ExperimentSpec, load: str) -> list[str]:
     """Return `prepare_data`, which gives whole batches, and what it calls."""
     preparation = spec.data.preparation
     change = "pad" if preparation == "pad" else "trim"
@@ -41,8 +49,8 @@ def prepare_functions(spec: ExperimentSpec) -> list[str]:
         f"    train = {change}(train, {trimmed_code(spec)})",
         f"    return train, {change}(test, {filled})",
     ]
-    trim = TRIM_ALL if has_many(spec) else TRIM
-    return [_PAD if change == "pad" else trim, "\n".join(lines)]
+    pads = change == "pad"
+    return [*sample_functions(load, pads=pads), "\n".join(lines)]
 
 
 def train_function(spec: ExperimentSpec) -> str:
@@ -52,7 +60,7 @@ def train_function(spec: ExperimentSpec) -> str:
             "    tensors = tf.nest.map_structure(tf.convert_to_tensor, data)",
             "    samples = count_samples(data)",
         ]
-        return _TAKE + _train(spec, made, "samples", ["*take(tensors, order)"])
+        return _GATHER + _train(spec, made, "samples", ["*gather(tensors, order)"])
     names = ["x", "y", "weight"] if spec.data.preparation == "pad" else ["x", "y"]
     listed = ", ".join(names)
     gathered = [f"tf.gather({name}, order)" for name in names]
@@ -73,8 +81,13 @@ def _train(
             *made,
             "    losses = []",
             "    for epoch in range(args.epochs):",
-            f"        order = epoch_indices(epoch, {samples}, {per_epoch})",
-            *([SHARED_ORDER] if shared_out(spec) else []),
+            *call(
+                "epoch_indices",
+                ["epoch", samples, per_epoch, "SEED", "one_pass"],
+                indent=8,
+                before="order = ",
+            ),
+            *(SHARED_ORDER if shared_out(spec) else []),
             "        history = model.fit(",
             *(f"            {argument}," for argument in batches),
             "            batch_size=args.batch_size,",

@@ -1,0 +1,1 @@
+"""What runs call and exported scripts print: the same functions for both."""
