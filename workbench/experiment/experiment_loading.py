@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from ipu_runtime.plan.problem import Problem
@@ -29,7 +31,6 @@ from workbench.experiment.preset_store import (
     PresetError,
     load_preset,
 )
-from workbench.experiment.source_experiment import source_preset, without_counts
 from workbench.experiment.suitable_loss import with_suitable_loss
 from workbench.experiment.tables import field_value
 from workbench.experiment.validation import understood, validate
@@ -83,11 +84,11 @@ def load_experiment(
         tell: Told when TensorFlow is loaded, to read a source for the first time.
     """
     is_source = looks_like_source(name_or_path)
-    preset = _source_preset(name_or_path) if is_source else load_preset(name_or_path)
+    preset = source_preset(name_or_path) if is_source else load_preset(name_or_path)
     from_environment = environment_overrides(environment or {})
     from_command = list(changes)
     if is_source and _names_own_data((*from_environment, *from_command)):
-        preset = without_counts(preset)
+        preset = _without_counts(preset)
     tables, wrong_variables = apply_overrides(preset.tables, from_environment)
     tables, wrong_changes = apply_overrides(tables, from_command)
     problems: tuple[Problem, ...] = ()
@@ -182,6 +183,28 @@ def _sources_in(tables: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield section, text
 
 
+def source_preset(text: str) -> Preset:
+    """Return a preset for a model of the user's own: made-up data, a short training."""
+    try:
+        source = parse_source(text)
+    except SourceError as error:
+        raise PresetError(text, error.problem, error.hint) from error
+    shown = source.text.rpartition(os.sep)[2]
+    tables = {
+        "experiment": {"name": source.title, "title": f"Own model {shown}"},
+        "data": {
+            "dataset": "synthetic",
+            "batch_size": 8,
+            "train_samples": 256,
+            "test_samples": 64,
+        },
+        "model": {"source": source.text},
+        "train": {"optimizer": "adam", "learning_rate": 0.001, "epochs": 1},
+        "execution": {"api": "ipu_strategy", "steps_per_execution": "epoch"},
+    }
+    return Preset(source.title, Path(source.text), tables)
+
+
 def _facts(tables: Mapping[str, Any]) -> DatasetFacts | None:
     """Return what is known of an experiment's data; None if they are made up."""
     if field_value(tables, "data.dataset") in (None, "synthetic"):
@@ -199,11 +222,12 @@ def _names_own_data(changes: Iterable[str]) -> bool:
     return bool(named) and named[-1].removeprefix(_DATASET) not in NAMED
 
 
-def _source_preset(text: str) -> Preset:
-    try:
-        return source_preset(text)
-    except SourceError as error:
-        raise PresetError(text, error.problem, error.hint) from error
+def _without_counts(preset: Preset) -> Preset:
+    """Return it for data of the user's own, which are taken whole."""
+    counts = ("train_samples", "test_samples")
+    data = preset.tables["data"]
+    kept = {name: value for name, value in data.items() if name not in counts}
+    return replace(preset, tables={**preset.tables, "data": kept})
 
 
 def _sources(

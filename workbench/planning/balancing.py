@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import NamedTuple
 
 from ipu_runtime.plan.balance.partition import (
     BalanceRequest,
@@ -14,13 +15,12 @@ from ipu_runtime.plan.balance.partition import (
     evaluate,
 )
 from ipu_runtime.plan.costs.links import physical_order, transfer_us
-from ipu_runtime.plan.plan import Plan
+from ipu_runtime.plan.plan import LayerPlan, Plan, StagePlan
 from ipu_runtime.plan.problem import Severity
 from ipu_runtime.plan.schedule.schedule import Recomputation, ScheduleKind
 from ipu_runtime.plan.schedule.timeline import Clock
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.planning.experiment_plan import plan_experiment
-from workbench.planning.fetched_times import fetched_times
 from workbench.planning.same_training import same_rate, training_changes
 from workbench.planning.shared_layers import shared_spans
 from workbench.planning.staged_spec import set_arguments, staged_spec
@@ -195,7 +195,7 @@ def balance_request(
     spec: ExperimentSpec, plan: Plan, stages: int, objective: Objective
 ) -> BalanceRequest:
     """Describe the layers of a plan; the first one also takes the infeed."""
-    layers, fetched = plan.layers, fetched_times(plan)
+    layers, fetched = plan.layers, _fetched_times(plan)
     forward, backward, again = (
         [own + waited for own, waited in zip(times, waits, strict=True)]
         for times, waits in (
@@ -263,3 +263,63 @@ def _with_room(request: BalanceRequest, plan: Plan) -> BalanceRequest:
         fixed_bytes=median(lacking),
         capacity_bytes=plan.memory[0].capacity_bytes * min(evenness, 1.0),
     )
+
+
+class _FetchedTimes(NamedTuple):
+    """Times of every layer on one micro-batch."""
+
+    forward_us: tuple[float, ...]
+    backward_us: tuple[float, ...]
+    again_us: tuple[float, ...]
+
+
+def _fetched_times(plan: Plan) -> _FetchedTimes:
+    """Share out among layers what their stages wait for, by bytes."""
+    layers, pipeline = plan.layers, plan.request.pipeline
+    if pipeline is None:
+        return _FetchedTimes(*[(0.0,) * len(layers)] * 3)
+    waiting = {stage.index for stage in plan.stages if stage.fifo_depth}
+    kept = [
+        layer.stash_bytes * (pipeline.offload_activations and layer.stage in waiting)
+        for layer in layers
+    ]
+    weights = [layer.parameters * pipeline.shard_weights for layer in layers]
+    sums = [layer.parameters * pipeline.offload_accumulators for layer in layers]
+    forward = [sum(sizes) for sizes in zip(kept, weights, strict=True)]
+    backward = [sum(sizes) for sizes in zip(forward, sums, strict=True)]
+    every = plan.stages
+    backward_us = _shared_out(plan, every, backward, _backward_us, _backward_us)
+    # In its forward pass the first stage also waits for the host.
+    forward_us = _shared_out(plan, every[1:], forward, _forward_us, _forward_us)
+    if plan.request.training and not pipeline.offload_accumulators:
+        forward_us = backward_us
+    return _FetchedTimes(
+        forward_us,
+        backward_us,
+        _shared_out(plan, every, weights, lambda own: own.recompute_us, _forward_us),
+    )
+
+
+def _forward_us(item: StagePlan | LayerPlan) -> float:
+    return item.forward_us
+
+
+def _backward_us(item: StagePlan | LayerPlan) -> float:
+    return item.backward_us
+
+
+def _shared_out(
+    plan: Plan,
+    among: Sequence[StagePlan],
+    moved: Sequence[int],
+    stage_us: Callable[[StagePlan], float],
+    layer_us: Callable[[LayerPlan], float],
+) -> tuple[float, ...]:
+    stages = {stage.index for stage in among if stage_us(stage)}
+    waited = sum(map(stage_us, among))
+    size = 0
+    for layer, own in zip(plan.layers, moved, strict=True):
+        if layer.stage in stages:
+            waited, size = waited - layer_us(layer), size + own
+    rate = waited / size if size else 0.0
+    return tuple(rate * own for own in moved)

@@ -18,8 +18,8 @@ from workbench.data.dataset_facts import (
 from workbench.experiment.experiment_loading import (
     LoadedExperiment,
     load_experiment,
+    source_preset,
 )
-from workbench.experiment.source_experiment import source_preset
 from workbench.experiment.suitable_loss import with_suitable_loss
 from workbench.experiment.tables import spec_to_tables
 from workbench.experiment.validation import validate

@@ -12,13 +12,12 @@ import pytest
 
 from ipu_runtime.plan.layers.shapes import resolve_model
 from ipu_runtime.plan.model.model_spec import LayerSpec
-from workbench.experiment.experiment_loading import load_experiment
+from workbench.experiment.experiment_loading import load_experiment, source_preset
 from workbench.experiment.preset_store import (
     PresetError,
     load_preset,
     save_preset,
 )
-from workbench.experiment.source_experiment import source_preset
 from workbench.experiment.suitable_loss import with_suitable_loss
 from workbench.experiment.tables import spec_to_tables
 from workbench.experiment.validation import validate
