@@ -42,7 +42,7 @@ async def test_edits_are_on_disk_before_anything_can_break(
     app = make_app(preset="mnist-dense")
     async with app.run_test(size=(120, 40)) as pilot:
         send_at_once(app, "2", "enter", *"48", "enter")
-        await until(pilot, app.session.draft.changed)
+        await until(pilot, app.session.draft.changes)
         await pilot.pause()
         (file,) = (home / "drafts").iterdir()
         assert json.loads(file.read_text())["changes"] == {"data.batch_size": 48}
