@@ -175,7 +175,7 @@ def _too_large(space: SearchSpace) -> Iterator[str]:
         schedule = ScheduleKind(smallest.schedule)
         choice = replace(
             smallest,
-            ipus=1 << (len(stages) - 1).bit_length(),
+            ipus=max(1 << (len(stages) - 1).bit_length(), space.ipus),
             stages=len(stages),
             accumulation=overlap_length(schedule, stages, True),
             elsewhere=tuple(PLACEMENTS),

@@ -9,12 +9,14 @@ from functools import cached_property
 from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 
-from ipu_runtime.plan.plan import Plan
+import numpy as np
+
+from ipu_runtime.plan.plan import LayerPlan, Plan
 from ipu_runtime.plan.problem import Severity
 from workbench.experiment.experiment_spec import ExperimentSpec
 from workbench.experiment.tables import spec_to_tables
 from workbench.experiment.validation import validate
-from workbench.optimizing.choice import Choice, own_choice, with_choice
+from workbench.optimizing.choice import Choice, DeviceChoice, own_choice, with_choice
 from workbench.optimizing.cuts import Cuts
 from workbench.optimizing.goal import Aim, Goal
 from workbench.optimizing.neighbours import neighbours, shared_out_otherwise
@@ -26,22 +28,29 @@ _MOST_PLANS = 2500
 """Of choices with all their cuts: so many are planned one by one."""
 WORK = 12e6
 """Microseconds that all plans may take together, on a small server."""
-_EACH_PLAN, _LAYER_PLANNED, _STAGE_BALANCED = 600.0, 40.0, 60.0
-"""Of it, for a plan: besides, for each layer; for each layer and stage of balancing."""
+_EACH_PLAN, _LAYER_PLANNED, _LAYER_AGAIN, _STAGE_BALANCED = 600.0, 50.0, 8.0, 50.0
+"""Of it, for a plan: besides, for each layer on another device, and on the same; for
+each layer and stage of balancing."""
 _BEAM = 12
 """Of so many of the best, all neighbours are tried."""
 _FAR = 1.05
 """Of the best cost: beyond it, other cuts hardly make a choice the best."""
 _FAR_SHIFTED = 1.1
 """The same where cuts are moved one by one, which gains more in small models."""
-_FAR_UNBALANCED = 1.3
+_FAR_UNBALANCED = 1.5
 """The same of cuts that are only proportional."""
-_OVERFULL = 1.25
+_OVERFULL = 1.1
 """Of the memory of all IPUs: no cuts hold more."""
 _NEARLY = 1.2
 """How full the fullest tile may be for single cuts to make room."""
 _FOR_CUTS, _FOR_ROOM = 1 / 4, 1 / 40
 """Of all work: what is left for moving cuts at the end, and what making room takes."""
+_LARGEST = 3
+"""Micro-batches that are tried first where updates may have any samples."""
+_FEW_CUTS = 250
+"""So many are all planned, for the best few."""
+_EVENED = 30
+"""Plans to make IPUs equally full."""
 _TRIES = 2
 """Halvings of the memory that balancing may fill."""
 
@@ -69,10 +78,15 @@ class Candidate:
         return 1.0 < self.plan.memory_fraction <= _NEARLY
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """What is to be least: what does not fit, then the cost."""
-        fullness = (item.memory_fraction for item in self.plan.memory)
-        return sum(max(full - 1.0, 0.0) for full in fullness), self.cost
+    def rank(self) -> tuple[float, float, float]:
+        """What is to be least: what does not fit, then the cost.
+
+        Where that is the fullest IPU, layers pass through others to an empty one.
+        """
+        fullness = [item.memory_fraction for item in self.plan.memory]
+        excess = sum(max(full - 1.0, 0.0) for full in fullness)
+        by_memory = self.cost == self.plan.memory_fraction
+        return excess, self.cost, by_memory * sum(full**8 for full in fullness)
 
 
 _COST = attrgetter("cost")
@@ -114,6 +128,10 @@ class Search:
     _for_cuts: float = 0.0
     """Work that climbing leaves."""
     _tried: set[Choice] = field(default_factory=set)
+    _devices: set[DeviceChoice] = field(default_factory=set)
+    """Those planned so far, whose layers are known."""
+    _balanced_stages: set[int] = field(default_factory=set)
+    """Numbers of stages whose cuts are no longer only proportional."""
     _too_full: dict[Choice, float] = field(default_factory=dict)
     """What choices would cost that did not fit at first."""
     _best_of_stages: dict[int, Candidate] = field(default_factory=dict)
@@ -132,7 +150,7 @@ class Search:
         while self.best is not best:
             best = self.best
             self._climb()
-            self._shift_cuts()
+            self._improve_cuts()
         return self
 
     def try_alone(self, choice: Choice) -> Candidate | None:
@@ -180,13 +198,15 @@ class Search:
     def _try_first_that_fits(self, choices: Iterable[Choice]) -> None:
         """Try micro-batches, with what saves memory only where it has to.
 
-        The largest that fits is enough where updates may have more samples with it.
+        The largest that fit are enough where updates may have more samples with them.
         """
+        fitted = 0
         for _, alike in groupby(choices, key=lambda choice: choice.device.micro_batch):
-            *others, thrifty = alike
-            if self._try(thrifty):
+            *others, last = alike
+            if self._try(last):
                 any(self._try(choice) for choice in others)
-                if not self.space.update_samples:
+                fitted += 1
+                if fitted == _LARGEST and not self.space.update_samples:
                     return
 
     def _climb(self) -> None:
@@ -215,14 +235,27 @@ class Search:
         return cost is not None and (self.best is None or cost <= self.best.cost * _FAR)
 
     def _savings(self, choice: Choice) -> Iterator[Choice]:
-        """Yield the same with recomputation, or with something out of the tiles."""
-        size = choice.stages, choice.ipus
-        for other in self.space.choices(choice.device, *size):
-            saves = replace(
-                other, recompute=choice.recompute, elsewhere=choice.elsewhere
-            )
-            if saves == choice and not other.streams:
-                yield other
+        """Yield the same with recomputation, or with something out of the tiles.
+
+        Then with the least memory for products too, which takes longer.
+        """
+        device, size = choice.device, (choice.stages, choice.ipus)
+        least = [
+            other
+            for other in self.space.devices()
+            if replace(other, proportion=device.proportion) == device
+        ]
+        small = min(least, key=lambda other: other.proportion or "1")
+        for own in dict.fromkeys((device, small)):
+            for other in self.space.choices(own, *size):
+                saves = replace(
+                    other,
+                    device=device,
+                    recompute=choice.recompute,
+                    elsewhere=choice.elsewhere,
+                )
+                if saves == choice and not other.streams:
+                    yield other
 
     def _best_of_sizes(self) -> Iterable[Candidate]:
         best: dict[tuple[int, int], Candidate] = {}
@@ -232,24 +265,53 @@ class Search:
                 best[choice.stages, choice.ipus] = item
         return best.values()
 
-    def _shift_cuts(self) -> None:
-        """Move single cuts of the best few as long as that helps."""
+    def _improve_cuts(self) -> None:
+        """Give the best of every size cuts of its own, and move single ones."""
+        few = heapq.nsmallest(_BEAM, self._best_of_sizes(), key=_COST)
+        for here in (item for item in few if item.choice.stages > 1):
+            if self.best is not None and here.cost <= self.best.cost * _FAR_UNBALANCED:
+                self._add(self._with_own_cuts(here))
         for here in heapq.nsmallest(_BEAM, self._best_of_sizes(), key=_COST):
-            if self.best is not None and here.cost <= self.best.cost * _FAR_SHIFTED:
+            if self.best is None or here.cost > self.best.cost * _FAR_SHIFTED:
+                continue
+            cuts = self.space.allowed_cuts.all(here.choice.stages)
+            everything = list(islice(cuts, _FEW_CUTS + 1))
+            if len(everything) > _FEW_CUTS:
                 self._add(self._shifted(here))
+            elif here.choice.stages > 1:
+                for own in everything:
+                    self._add(self._planned(here.choice, own))
+
+    def _evened(self, here: Candidate) -> Candidate:
+        """Return what comes of giving layers of full IPUs to others, where it helps.
+
+        Layers weigh as much as their IPU is full, and cuts share out the weights.
+        """
+        best, seen = here, {here.spec.pipeline.stages}
+        weights = np.array(self._layer_bytes)
+        for _ in range(_EVENED):
+            cuts = np.array(here.spec.pipeline.stages)
+            sums = np.bincount(cuts, weights)
+            full = [here.plan.memory[at].memory_fraction for at in range(len(sums))]
+            weights = weights * np.sqrt(np.array(full) / sums)[cuts]
+            stages = here.choice.stages
+            changed = self.space.allowed_cuts.proportional(stages, weights.tolist())
+            moved = self._planned(here.choice, changed)
+            if changed in seen or moved is None or not self._may_go_on():
+                break
+            seen.add(changed)
+            here = moved
+            best = min(best, here, key=attrgetter("rank"))
+        return best
 
     def _shifted(self, here: Candidate, work: float = WORK) -> Candidate:
-        """Return what comes of small changes of the cuts, each for the better.
-
-        What does not fit is changed until it does.
-        """
+        """Return what comes of small changes of the cuts, each for the better."""
         cuts, before = self.space.allowed_cuts, None
-        fitted, until = here.fits, self.work - work
+        until = self.work - work
         while here is not before:
             before = here
             for shift in cuts.shifts(here.choice.stages):
-                enough = here.fits and not fitted
-                if enough or self.work < until or not self._may_go_on():
+                if self.work < until or not self._may_go_on():
                     return here
                 changed = cuts.shifted(here.spec.pipeline.stages, shift)
                 moved = changed and self._planned(here.choice, changed)
@@ -279,14 +341,23 @@ class Search:
         if first is not None and not first.fits:
             self._too_full[choice] = first.cost
         if first is not None and choice.stages > 1:
-            far = _FAR if known else _FAR_UNBALANCED
+            by_time = self.aim.goal is not Goal.MEMORY
+            balanced = choice.stages in self._balanced_stages
+            far = _FAR if balanced and by_time else _FAR_UNBALANCED
             if self._needs_own_cuts(first, far, thorough):
-                balanced = self._balanced(choice) or first
-                best = min(first, balanced, key=attrgetter("rank"))
-                if best.nearly_fits:
-                    best = self._shifted(best, work=_FOR_ROOM * WORK)
-                self._add(best)
+                self._balanced_stages.add(choice.stages)
+                self._add(self._with_own_cuts(first))
         return choice in self.found
+
+    def _with_own_cuts(self, first: Candidate) -> Candidate:
+        """Return a choice with cuts that suit it better than the first, if any do."""
+        if self.aim.goal is Goal.MEMORY:
+            return self._evened(first)
+        balanced = self._balanced(first.choice) or first
+        best = min(first, balanced, key=attrgetter("rank"))
+        if not best.nearly_fits:
+            return best
+        return self._shifted(self._evened(best), work=_FOR_ROOM * WORK)
 
     def _needs_own_cuts(self, first: Candidate, far: float, thorough: bool) -> bool:
         """Tell whether other cuts may fit, and may be the best or are asked for."""
@@ -299,12 +370,21 @@ class Search:
         return first.cost <= self.best.cost * far
 
     @cached_property
-    def _layer_times(self) -> list[float]:
-        """Of both passes, on one IPU."""
+    def _layers(self) -> tuple[LayerPlan, ...]:
+        """All of them on one IPU."""
         device = next(self.space.devices())
         spec = with_choice(self.space.spec, Choice(device, 1, 1, 1))
-        layers = plan_experiment(spec, with_remedies=False).layers
-        return [layer.forward_us + layer.backward_us for layer in layers]
+        return plan_experiment(spec, with_remedies=False).layers
+
+    @property
+    def _layer_times(self) -> list[float]:
+        return [layer.forward_us + layer.backward_us for layer in self._layers]
+
+    @property
+    def _layer_bytes(self) -> list[float]:
+        return [
+            float(layer.memory_bytes + layer.working_bytes) for layer in self._layers
+        ]
 
     def _balanced(self, choice: Choice) -> Candidate | None:
         """Return a pipeline with the best cuts that balancing finds."""
@@ -327,7 +407,10 @@ class Search:
 
     def _planned(self, choice: Choice, cuts: Cuts) -> Candidate | None:
         """Return a choice with cuts; None if a rule forbids it."""
-        self.work -= _EACH_PLAN + _LAYER_PLANNED * len(self.space.spec.model.layers)
+        known = choice.device in self._devices
+        self._devices.add(choice.device)
+        each = _LAYER_AGAIN if known else _LAYER_PLANNED
+        self.work -= _EACH_PLAN + each * len(self.space.spec.model.layers)
         spec = with_choice(self.space.spec, choice, cuts)
         return self._candidate(
             choice, spec, plan_experiment(spec, with_remedies=False, with_layers=False)
